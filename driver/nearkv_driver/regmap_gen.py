@@ -224,9 +224,10 @@ def exp2_form(c: Contract) -> str:
 
 
 def markdown_form(c: Contract) -> str:
+    contract = c["contract"]
     out = [f"<!-- {NOTICE} -->", "# Register map and descriptors", ""]
     out += [
-        f"Kernel `{c['contract']['kernel']}`, contract version {c['contract']['version']}, hash `{contract_hash(c):08x}`.",
+        f"Kernel `{contract['kernel']}`, contract version {contract['version']}, hash `{contract_hash(c):08x}`.",
         "",
     ]
     out += ["Integers are little endian, offsets in bytes. Reserved bytes are zero; anything else is refused.", ""]
