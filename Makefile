@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# One command for each wish. Every target sets up what it needs; nothing has to be typed before it.
+
+PYTHON := .venv/bin/python
+STAMP := .venv/.setup-done
+# Two threads that spin on one busy core are far slower than one; the tests run in two processes instead.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+TEST_WORKERS ?= 2
+CXX_SOURCES := $(shell git ls-files 'fpga/hls/*.cpp' 'fpga/hls/*.hpp' 'fpga/hls/*.h' 2>/dev/null | grep -v -e regmap.hpp -e exp2_table.hpp)
+
+.PHONY: help demo test soak lint format contract bench clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml tools/setup.sh
+	@echo "setting up .venv (a few minutes the first time)"
+	@tools/setup.sh
+	@touch $@
+
+demo: $(STAMP) ## SmolLM2 answers a prompt, its KV cache on two emulated cards
+	@$(PYTHON) -m nearkv.cli generate \
+	  --card 'sw_emu:0?ssd=build/demo/card0' --card 'sw_emu:1?ssd=build/demo/card1' \
+	  --prompt 'Why is the sky blue? Answer in three sentences.' --max-new-tokens 100
+
+test: $(STAMP) ## the whole test suite
+	@$(ONE_THREAD) $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadgroup -m 'not soak'
+
+soak: $(STAMP) ## long random runs that the test suite leaves out
+	@$(ONE_THREAD) $(PYTHON) -m pytest -m soak --timeout 3600
+
+lint: $(STAMP) ## ruff, mypy, clang-format, and generated files against fpga/regmap.toml
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+	@$(PYTHON) -m nearkv_driver.regmap_gen --check
+	@.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
+
+format: $(STAMP) ## rewrite sources in the house format
+	@$(PYTHON) -m ruff check --fix --quiet . ; $(PYTHON) -m ruff format .
+	@.venv/bin/clang-format -i $(CXX_SOURCES)
+
+contract: $(STAMP) ## regenerate everything that comes from fpga/regmap.toml
+	@$(PYTHON) -m nearkv_driver.regmap_gen
+
+bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchmarks/
+	@mkdir -p build/benchmarks
+	@$(ONE_THREAD) $(PYTHON) benchmarks/kernel_speed.py
+	@$(ONE_THREAD) $(PYTHON) benchmarks/link_bytes.py
+
+clean: ## remove the environment and everything built
+	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

