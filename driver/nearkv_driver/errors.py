@@ -65,9 +65,25 @@ class JobError(DriverError):
         self.code, self.job, self.status = code, job, dict(status)
 
 
+class ReplyIncomplete(DriverError):
+    """The list has ended, but the kernel left a status or an output unwritten: `job` is the first one."""
+
+    def __init__(self, message: str, *, card: str, job: int) -> None:
+        super().__init__(message, card=card)
+        self.job = job
+
+
 class StorageError(DriverError):
     """A read or write of a volume's file failed; `path`, `offset`, `nbytes` and `errno_name` say where and how."""
 
     def __init__(self, message: str, *, path: str, offset: int = 0, nbytes: int = 0, errno_name: str = "") -> None:
         super().__init__(f"{path}: {message}")
         self.path, self.offset, self.nbytes, self.errno_name = path, offset, nbytes, errno_name
+
+
+class DirectIoUnavailable(StorageError):
+    """The file system of `path` refuses O_DIRECT; `filesystem` names it."""
+
+    def __init__(self, message: str, *, path: str, filesystem: str, errno_name: str) -> None:
+        super().__init__(message, path=path, errno_name=errno_name)
+        self.filesystem = filesystem

@@ -40,6 +40,12 @@ class Layout:
         return {f.name: f.offset for f in self.fields}
 
     @cached_property
+    def end(self) -> int:
+        """Bytes up to the end of the last field; what follows is reserved."""
+        last = self.fields[-1]
+        return last.offset + struct.calcsize("<" + _CODE[last.type])
+
+    @cached_property
     def dtype(self) -> np.dtype[np.void]:
         """The NumPy structured dtype, for arrays of this structure."""
         return np.dtype(
@@ -51,6 +57,15 @@ class Layout:
             }
         )
 
+    @cached_property
+    def _struct(self) -> struct.Struct:
+        """All fields in one go; `x` stands for reserved bytes."""
+        text, end = "<", 0
+        for f in self.fields:
+            text += "x" * (f.offset - end) + _CODE[f.type]
+            end = f.offset + struct.calcsize("<" + _CODE[f.type])
+        return struct.Struct(text + "x" * (self.nbytes - end))
+
     def pack(self, **values: int) -> bytes:
         """The bytes of one structure; fields not given are zero.
 
@@ -59,17 +74,14 @@ class Layout:
         unknown = values.keys() - self.offset.keys()
         if unknown:
             raise TypeError(f"{self.name} has no field {sorted(unknown)}; it has {list(self.offset)}")
-        out = bytearray(self.nbytes)
         for f in self.fields:
-            value = values.get(f.name, 0)
             low, high = _RANGE[f.type]
-            if not low <= value <= high:
-                raise ValueError(f"{self.name}.{f.name} = {value} does not fit {f.type} ({low} to {high})")
-            struct.pack_into("<" + _CODE[f.type], out, f.offset, value)
-        return bytes(out)
+            if not low <= values.get(f.name, 0) <= high:
+                raise ValueError(f"{self.name}.{f.name} = {values[f.name]} does not fit {f.type} ({low} to {high})")
+        return self._struct.pack(*(values.get(f.name, 0) for f in self.fields))
 
     def unpack(self, data: bytes | bytearray | memoryview) -> dict[str, int]:
         """Field values of the structure that `data` begins with; raises ValueError when it is too short."""
         if len(data) < self.nbytes:
             raise ValueError(f"{self.name} needs {self.nbytes} bytes, got {len(data)}")
-        return {f.name: struct.unpack_from("<" + _CODE[f.type], data, f.offset)[0] for f in self.fields}
+        return dict(zip(self.offset, self._struct.unpack_from(data), strict=True))

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One open card: runs job lists on the kernel and turns its answers into results or typed errors.
+
+Register sequences, polling, time limits, identity and poison live here, once for every transport. One list at a time,
+one thread at a time. It does not store anything and does not know what a sequence is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from nearkv_driver.commands import AttendJob, Identity, Result
+from nearkv_driver.decode import POISON, decode, decode_identity, progress
+from nearkv_driver.encode import Message, encode, encode_identify, sizes
+from nearkv_driver.errors import BufferMisuse, DeviceGone, DeviceTimeout, DriverError
+from nearkv_driver.registry import open_transport
+from nearkv_driver.regmap import (
+    ADDR_CTL,
+    ADDR_CTRL,
+    ADDR_KV,
+    ADDR_OUT,
+    CTRL_CONTINUE,
+    CTRL_DONE,
+    CTRL_START,
+    REGISTER_GONE,
+    STATUS,
+)
+from nearkv_driver.traffic import Traffic
+from nearkv_driver.transport import Buffer, Bytes, CardInfo, Transport
+from nearkv_driver.windows import Window, Windows
+
+_SLICE_S = 0.05
+_FIRST_NBYTES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Ticket:
+    """A submitted list that has not been waited for."""
+
+    message: Message
+    began_s: float
+
+
+class NearDevice:
+    """A card whose kernel this driver speaks to. Use as a context manager, or call `close`.
+
+    After DeviceGone or DeviceTimeout the card's state is not known: every later call raises DriverError that says so.
+    Close the device and open it again.
+    """
+
+    def __init__(self, transport: Transport, *, timeout_s: float, clock: Callable[[], float]) -> None:
+        """Use `open`. `clock` gives seconds; the time limit is measured on it."""
+        self._transport = transport
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self.info: CardInfo = transport.info()
+        self.url = self.info.url
+        self._windows = Windows(self._window("kv"), self._window("ctl"), self._window("out"))
+        self._traffic = Traffic()
+        self._pending: Ticket | None = None
+        self._unusable = ""
+        self._ctl: Buffer | None = None
+        self._out: Buffer | None = None
+        self.identity: Identity = self._identify()
+
+    @classmethod
+    def open(
+        cls,
+        url_or_transport: str | Transport,
+        *,
+        timeout_s: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Self:
+        """Opens the card and checks that its kernel keeps the contract of this driver.
+
+        Raises ValueError for a bad URL, TransportUnavailable, BuildMismatch naming both values. `timeout_s` is the
+        time limit of a list where `wait` is given none.
+        """
+        if timeout_s <= 0:
+            raise ValueError(f"timeout_s = {timeout_s}; it must be above 0")
+        transport = open_transport(url_or_transport) if isinstance(url_or_transport, str) else url_or_transport
+        try:
+            return cls(transport, timeout_s=timeout_s, clock=clock)
+        except BaseException:
+            transport.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def traffic(self) -> Traffic:
+        """A copy of the counters."""
+        return replace(self._traffic)
+
+    def alloc(self, nbytes: int, *, p2p: bool = False) -> Buffer:
+        """A buffer in the bank of the kernel's masters; `p2p` for pages that a drive writes."""
+        self._require_usable()
+        return self._transport.alloc(nbytes, self.info.masters["kv"], p2p)
+
+    def upload(self, buffer: Buffer, data: Bytes, offset: int = 0) -> None:
+        """Writes `data` into the buffer's device memory over the link; counted."""
+        self._require_usable()
+        nbytes = memoryview(data).nbytes
+        buffer.write(data, offset)
+        buffer.sync_to_device(nbytes, offset)
+        self._traffic.upload_nbytes += nbytes
+
+    def attend(self, jobs: Sequence[AttendJob], timeout_s: float | None = None) -> list[Result]:
+        """`submit` and `wait`; no jobs are no work."""
+        if not jobs:
+            return []
+        return self.wait(self.submit(jobs), timeout_s)
+
+    def submit(self, jobs: Sequence[AttendJob]) -> Ticket:
+        """Starts one list; TypeError or ValueError for jobs that the kernel would refuse, before any device work."""
+        self._require_free()
+        message_nbytes, reply_nbytes = sizes(jobs)
+        self._ctl = self._at_least(self._ctl, message_nbytes, "ctl")
+        self._out = self._at_least(self._out, reply_nbytes, "out")
+        message = encode(
+            jobs,
+            kv_base=self._windows.kv.base,
+            ctl_address=self._ctl.address,
+            out_address=self._out.address,
+            windows=self._windows,
+        )
+        self._start(message, self._ctl, self._out)
+        self._traffic.lists += 1
+        self._traffic.jobs += len(jobs)
+        self._pending = Ticket(message, self._clock())
+        return self._pending
+
+    def wait(self, ticket: Ticket, timeout_s: float | None = None) -> list[Result]:
+        """Results in the order of the jobs.
+
+        Raises JobError for the first job that failed, ReplyIncomplete, DeviceTimeout, DeviceGone.
+        """
+        self._require_usable()
+        if ticket is not self._pending:
+            raise ValueError("this ticket is not the list in flight")
+        reply = self._finish(ticket, timeout_s)
+        self._traffic.up_payload += ticket.message.reply_payload_nbytes
+        self._traffic.up_overhead += ticket.message.reply_overhead_nbytes
+        results = decode(ticket.message, reply, self.url)
+        self._traffic.kv_beats += sum(r.beats for r in results)
+        self._traffic.saturated_jobs += sum(r.saturated for r in results)
+        return results
+
+    def close(self) -> None:
+        """Frees everything; may be called again. A list in flight is abandoned."""
+        self._unusable = "the device is closed"
+        self._transport.close()
+
+    def _window(self, master: str) -> Window:
+        bank = self.info.banks[self.info.masters[master]]
+        return Window(master, bank.base, bank.nbytes)
+
+    def _at_least(self, buffer: Buffer | None, nbytes: int, master: str) -> Buffer:
+        if buffer is not None and buffer.nbytes >= nbytes:
+            return buffer
+        size = max(_FIRST_NBYTES, 1 << (nbytes - 1).bit_length())
+        if buffer is not None:
+            buffer.free()
+        return self._transport.alloc(size, self.info.masters[master])
+
+    def _identify(self) -> Identity:
+        self._ctl = ctl = self._at_least(None, _FIRST_NBYTES, "ctl")
+        self._out = out = self._at_least(None, _FIRST_NBYTES, "out")
+        message = encode_identify(
+            kv_base=self._windows.kv.base, ctl_address=ctl.address, out_address=out.address, windows=self._windows
+        )
+        self._start(message, ctl, out)
+        reply = self._finish(Ticket(message, self._clock()), None)
+        self._traffic.up_overhead += message.reply_nbytes
+        return decode_identity(reply, self.url)
+
+    def _start(self, message: Message, ctl: Buffer, out: Buffer) -> None:
+        ctl.write(message.data.data)
+        ctl.sync_to_device(message.nbytes)
+        out.write(bytes([POISON]) * message.reply_nbytes)
+        out.sync_to_device(message.reply_nbytes)
+        self._traffic.down_payload += message.payload_nbytes
+        self._traffic.down_overhead += message.overhead_nbytes + message.reply_nbytes
+        for register, value in (
+            (ADDR_KV, message.kv_base),
+            (ADDR_CTL, message.ctl_address),
+            (ADDR_OUT, message.out_address),
+        ):
+            self._transport.write32(register, value & 0xFFFFFFFF)
+            self._transport.write32(register + 4, value >> 32)
+        self._transport.write32(ADDR_CTRL, CTRL_START)
+
+    def _finish(self, ticket: Ticket, timeout_s: float | None) -> bytes:
+        """Waits for DONE and returns the reply. An interrupted wait leaves the list in flight."""
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        out = self._out
+        assert out is not None
+        while not (register := self._control()) & CTRL_DONE:
+            elapsed_s = self._clock() - ticket.began_s
+            if elapsed_s >= limit_s:
+                raise self._timed_out(ticket, elapsed_s, register, out)
+            try:
+                self._transport.pause(min(_SLICE_S, limit_s - elapsed_s))
+            except DriverError as error:
+                self._unusable = f"the card failed ({error})"
+                raise
+        self._pending = None
+        self._transport.write32(ADDR_CTRL, CTRL_CONTINUE)
+        out.sync_from_device(ticket.message.reply_nbytes)
+        return out.read(ticket.message.reply_nbytes)
+
+    def _control(self) -> int:
+        register = self._transport.read32(ADDR_CTRL)
+        if register == REGISTER_GONE:
+            self._unusable = "the card has left the bus"
+            raise DeviceGone("CTRL reads 0xffffffff: the card has left the bus", card=self.url)
+        return register
+
+    def _timed_out(self, ticket: Ticket, elapsed_s: float, register: int, out: Buffer) -> DeviceTimeout:
+        self._unusable = "a list did not end in time"
+        jobs = max(1, len(ticket.message.jobs))
+        out.sync_from_device(jobs * STATUS.nbytes)
+        lines = progress(out.read(jobs * STATUS.nbytes), jobs)
+        ended = sum(not line.endswith("not ended") for line in lines)
+        return DeviceTimeout(
+            f"no end after {elapsed_s:.1f} s: CTRL = {register:#x}, {ended} of {jobs} jobs ended; "
+            "close the device and open it again",
+            card=self.url,
+            elapsed_s=elapsed_s,
+            register=register,
+            progress=lines,
+        )
+
+    def _require_usable(self) -> None:
+        if self._unusable:
+            raise DriverError(f"{self._unusable}; open it again", card=self.url)
+
+    def _require_free(self) -> None:
+        self._require_usable()
+        if self._pending is not None:
+            raise BufferMisuse("a list is in flight; wait for it first", card=self.url)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The register file `s_axi_control` of an emulated card, with the handshake of `ap_ctrl_chain`.
+
+Knows no kernel: it says when a list is to begin and is told when one has ended.
+"""
+
+from __future__ import annotations
+
+from nearkv_driver.regmap import (
+    ADDR_CTL,
+    ADDR_CTRL,
+    ADDR_GIER,
+    ADDR_IP_IER,
+    ADDR_IP_ISR,
+    ADDR_KV,
+    ADDR_OUT,
+    CTRL_CONTINUE,
+    CTRL_DONE,
+    CTRL_IDLE,
+    CTRL_READY,
+    CTRL_START,
+    GIER_ENABLE,
+    IP_IER_DONE,
+    IP_IER_READY,
+)
+
+_ARGUMENTS = tuple(address + half for address in (ADDR_KV, ADDR_CTL, ADDR_OUT) for half in (0, 4))
+# Vitis leaves one reserved word after each pointer.
+NBYTES = ADDR_OUT + 12
+
+
+class ControlRegisters:
+    """What the host sees and sets; `begin`, `accepted` and `ended` are the kernel's side."""
+
+    def __init__(self) -> None:
+        self._words = dict.fromkeys((*_ARGUMENTS, ADDR_GIER, ADDR_IP_IER, ADDR_IP_ISR), 0)
+        self._start = self._running = self._taken = self._done = self._ready = False
+
+    def read(self, offset: int) -> int:
+        _check(offset)
+        if offset != ADDR_CTRL:
+            return self._words.get(offset, 0)
+        value = CTRL_START if self._start else 0
+        value |= CTRL_DONE if self._done else 0
+        value |= 0 if self._start or self._running else CTRL_IDLE
+        value |= CTRL_READY if self._ready else 0
+        self._ready = False
+        return value
+
+    def write(self, offset: int, value: int) -> None:
+        _check(offset)
+        if not 0 <= value < 1 << 32:
+            raise ValueError(f"register value {value:#x} does not fit 32 bits")
+        if offset == ADDR_CTRL:
+            if value & CTRL_CONTINUE:
+                self._done = False
+            if value & CTRL_START:
+                self._start = True
+        elif offset == ADDR_IP_ISR:
+            self._words[offset] ^= value & (IP_IER_DONE | IP_IER_READY)
+        elif offset == ADDR_IP_IER:
+            self._words[offset] = value & (IP_IER_DONE | IP_IER_READY)
+        elif offset == ADDR_GIER:
+            self._words[offset] = value & GIER_ENABLE
+        elif offset in self._words:
+            self._words[offset] = value
+
+    def argument(self, offset: int) -> int:
+        """A 64-bit pointer."""
+        return self._words[offset] | self._words[offset + 4] << 32
+
+    def begin(self) -> bool:
+        """Whether a list begins now; DONE holds the next one back until CONTINUE."""
+        if not self._start or self._running or self._done:
+            return False
+        self._running, self._taken = True, False
+        return True
+
+    def accepted(self) -> None:
+        """The kernel has taken its arguments: START falls, READY rises. Once per list, however often it is said."""
+        if self._taken:
+            return
+        self._start, self._taken, self._ready = False, True, True
+        self._words[ADDR_IP_ISR] |= self._words[ADDR_IP_IER] & IP_IER_READY
+
+    def ended(self) -> None:
+        self._running, self._done = False, True
+        self._words[ADDR_IP_ISR] |= self._words[ADDR_IP_IER] & IP_IER_DONE
+
+    def refused(self) -> None:
+        """The list that was to begin did not: its START is forgotten."""
+        self._start = self._running = False
+
+
+def _check(offset: int) -> None:
+    if offset % 4 or not 0 <= offset < NBYTES:
+        raise ValueError(f"register offset {offset:#x}; registers are words from 0 to {NBYTES - 4:#x}")
