@@ -19,4 +19,8 @@ class UserError(ValueError):
 
 def one_line(error: BaseException) -> str:
     """The error's text on one line; the type's name where it has no text."""
-    return " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    else:
+        text = str(error)
+    return " ".join(text.split()) or type(error).__name__

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Greedy generation for a batch of prompts with the KV cache on cards: the entry point of programs and of the CLI.
+
+It loads the model, opens the cards, generates and closes both; for more control use `NearStorageCache` with
+transformers' own `generate`. No sampling: every token is the one with the highest logit, whatever the model's own
+generation settings say. What can be refused is refused before a card is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearkv.config import DEFAULT_CARDS, DEFAULT_MODEL, DEFAULT_NEW_TOKENS
+from nearkv.errors import UserError, one_line
+from nearkv.inputs import Inputs, check_cards, check_context, check_count, check_prompts, tokenize
+from nearkv.models.loading import LoadedModel, find_model, load_model
+from nearkv.models.runtime import quiet_transformers, torch_threads
+from nearkv.prefill import OnPrefill, PrefillWatch
+from nearkv.streaming import OnEnd, OnText, TokenSink
+
+if TYPE_CHECKING:
+    from nearkv.stats import StoreStats
+
+OnStage = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class GenerationResult:
+    """New text and token ids per prompt (end token included), times, and the store's figures at the end.
+
+    `prefill_tokens` are the prompts' tokens; `decode_tokens` the new ones that decode steps gave, which is all but the
+    first of each prompt. Times leave out loading the model and opening the cards.
+    """
+
+    texts: tuple[str, ...]
+    tokens: tuple[tuple[int, ...], ...]
+    prefill_tokens: int
+    prefill_s: float
+    decode_tokens: int
+    decode_s: float
+    stats: StoreStats
+
+
+def generate(
+    prompts: Sequence[str],
+    *,
+    model: str | Path = DEFAULT_MODEL,
+    cards: Sequence[str] = DEFAULT_CARDS,
+    max_new_tokens: int = DEFAULT_NEW_TOKENS,
+    chat_template: bool = True,
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    on_stage: OnStage | None = None,
+    on_prefill: OnPrefill | None = None,
+    on_text: OnText | None = None,
+    on_end: OnEnd | None = None,
+) -> GenerationResult:
+    """Generates up to `max_new_tokens` for each prompt, all prompts as one batch.
+
+    model: a known name, a folder in transformers' format or a GGUF file. cards: URLs, each card once.
+    threads: for the model's own arithmetic (None leaves torch's setting). cache_dir: where the converted form of a GGUF
+    file goes (None: the user's cache folder).
+    on_stage(text): what begins now. on_prefill(layers done, layers). on_text(prompt's index, new piece of its text).
+    on_end(prompt's index): its text is complete. All are called in this thread, between steps.
+
+    Raises UserError for what cannot be done as asked, DriverError for trouble with a card or its storage.
+    """
+    stage = on_stage or _ignore
+    with _refusing():
+        checked = check_prompts(prompts)
+        urls = check_cards(cards)
+        check_count("max_new_tokens", max_new_tokens)
+        if threads is not None:
+            check_count("threads", threads)
+        find_model(model)
+    with ExitStack() as stack:
+        stage(f"loading {model}")
+        with _refusing():
+            stack.enter_context(quiet_transformers())
+            stack.enter_context(torch_threads(threads))
+            loaded = load_model(model, cache_dir=cache_dir)
+            inputs = tokenize(loaded.tokenizer, checked, chat_template=chat_template)
+            check_context(inputs.lengths, max_new_tokens, _position_limit(loaded.model.config))
+        stage(f"opening {len(urls)} cards")
+        with _refusing():
+            cache = stack.enter_context(open_cache(loaded, urls))
+        sink = _decode(loaded, inputs, cache, max_new_tokens, on_prefill, on_text, on_end)
+        stats: StoreStats = cache.stats()
+    return GenerationResult(
+        texts=tuple(sink.texts),
+        tokens=tuple(tuple(ids) for ids in sink.tokens),
+        prefill_tokens=sum(inputs.lengths),
+        prefill_s=sink.prefill_s,
+        decode_tokens=sink.decode_tokens,
+        decode_s=sink.decode_s,
+        stats=stats,
+    )
+
+
+def open_cache(loaded: LoadedModel, urls: Sequence[str]) -> AbstractContextManager[Any]:
+    """The cards, opened as the model's KV cache. The adapter is imported here: it needs torch, the rest does not."""
+    from nearkv.adapters.transformers import NearStorageCache
+
+    return NearStorageCache(loaded.model.config, cards=urls)
+
+
+def _decode(
+    loaded: LoadedModel,
+    inputs: Inputs,
+    cache: Any,
+    max_new_tokens: int,
+    on_prefill: OnPrefill | None,
+    on_text: OnText | None,
+    on_end: OnEnd | None,
+) -> TokenSink:
+    """Runs transformers' generate; returns what it gave."""
+    network: Any = loaded.model
+    tokenizer: Any = loaded.tokenizer
+    ends = _end_tokens(network, tokenizer)
+    pad = tokenizer.pad_token_id or 0
+    # A fresh configuration: the model's own may ask for sampling or penalties, and then the tokens would not be greedy.
+    network.generation_config = type(network.generation_config)(eos_token_id=list(ends) or None, pad_token_id=pad)
+
+    def text_of(ids: Sequence[int]) -> str:
+        text: str = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+    with PrefillWatch(network, on_prefill or _ignore) as watch:
+        sink = TokenSink(len(inputs.lengths), text_of, ends, on_text=on_text, on_end=on_end, on_first=watch.stop)
+        network.generate(
+            input_ids=inputs.ids,
+            attention_mask=inputs.mask,
+            past_key_values=cache,
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            streamer=sink,
+        )
+    return sink
+
+
+def _end_tokens(network: Any, tokenizer: Any) -> tuple[int, ...]:
+    """The tokens that end a text: the model's own, else the tokenizer's, else none."""
+    found = network.generation_config.eos_token_id
+    if found is None:
+        found = tokenizer.eos_token_id
+    if found is None:
+        return ()
+    return tuple(found) if isinstance(found, (list, tuple)) else (int(found),)
+
+
+def _position_limit(config: Any) -> int | None:
+    limit = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
+    return int(limit) if limit else None
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What libraries raise for a bad model, prompt or URL becomes a UserError with the same text."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (ValueError, NotImplementedError, OSError) as error:
+        raise UserError(one_line(error)) from error
+    except ModuleNotFoundError as error:
+        raise UserError(f"the model needs {error.name}, which is not installed: pip install 'nearkv[torch]'") from error
+
+
+def _ignore(*_: object) -> None:
+    """Where nobody asked to be told."""

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A generation's figures as table rows for people and as a JSON document for programs. Pure: it prints nothing.
+
+Link bytes are payload (q, new k and v down; O, L, T up); lists, descriptors and status are overhead and stand apart.
+Bytes that reach a card outside the lists (page checksums, rows brought in by prefill) are uploads, apart as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nearkv.generate import GenerationResult
+    from nearkv.stats import CardStats, StoreStats
+
+_PATHS = {"p2p": "P2P", "bounce": "bounce through host memory"}
+_IO = {"direct": "direct", "buffered": "buffered (page cache possible)"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    value: str
+
+
+def human_bytes(nbytes: int) -> str:
+    """`nbytes` with the largest binary unit that leaves at least 1: 512 B, 1.5 KiB, 20.3 MiB."""
+    if nbytes < 0:
+        raise ValueError(f"nbytes is {nbytes}; a count of bytes is not negative")
+    if nbytes < 1024:
+        return f"{nbytes} B"
+    value = float(nbytes)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if round(value, 1) < 1024:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:.1f} PiB"
+
+
+def rate(tokens: int, seconds: float) -> float | None:
+    """Tokens per second; None where nothing was timed."""
+    return tokens / seconds if tokens > 0 and seconds > 0 else None
+
+
+def link_nbytes(stats: StoreStats) -> int:
+    """Payload over the link, both ways, all cards."""
+    return sum(card.link_down_payload + card.link_up_payload for card in stats.cards)
+
+
+def link_ratio(stats: StoreStats) -> float | None:
+    """How many times more host offload would have moved; None where nothing crossed the link."""
+    moved = link_nbytes(stats)
+    return stats.host_offload_nbytes / moved if moved else None
+
+
+def rows(result: GenerationResult) -> list[Row]:
+    """The table, top to bottom."""
+    stats = result.stats
+    down = sum(card.link_down_payload for card in stats.cards)
+    up = sum(card.link_up_payload for card in stats.cards)
+    ratio = link_ratio(stats)
+    table = [
+        Row("prefill", _speed(result.prefill_tokens, result.prefill_s)),
+        Row("decode", _speed(result.decode_tokens, result.decode_s)),
+    ]
+    table += [Row(f"KV on {short_url(card.url)}", _card(card)) for card in stats.cards]
+    table += [
+        Row("link bytes", f"{human_bytes(down + up)} ({human_bytes(down)} down, {human_bytes(up)} up)"),
+        Row("host offload would move", human_bytes(stats.host_offload_nbytes)),
+        Row("ratio", "nothing moved" if ratio is None else f"{ratio:.1f} times fewer bytes"),
+        Row("overhead", f"{human_bytes(_total(stats, 'link_overhead'))} of descriptors and status"),
+        Row("uploads", f"{human_bytes(_total(stats, 'upload_nbytes'))} outside the lists"),
+        Row("media read", human_bytes(_total(stats, "media_read_nbytes"))),
+        Row("media written", _written(stats)),
+        Row(
+            "write buffer",
+            f"{human_bytes(stats.write_buffer_nbytes)} now, {human_bytes(stats.write_buffer_peak_nbytes)} at most",
+        ),
+    ]
+    table += [Row(f"path of {short_url(card.url)}", _path(card)) for card in stats.cards]
+    if saturated := _total(stats, "saturated_jobs"):
+        table.append(Row("saturated scores", f"in {saturated} jobs: the attention there is clipped"))
+    return table
+
+
+def document(result: GenerationResult) -> dict[str, Any]:
+    """The JSON document: texts, token ids and every figure, units in the names of the keys."""
+    stats = result.stats
+    return {
+        "texts": list(result.texts),
+        "tokens": [list(ids) for ids in result.tokens],
+        "prefill": _timing(result.prefill_tokens, result.prefill_s),
+        "decode": _timing(result.decode_tokens, result.decode_s),
+        "link": {
+            "payload_bytes": link_nbytes(stats),
+            "down_payload_bytes": _total(stats, "link_down_payload"),
+            "up_payload_bytes": _total(stats, "link_up_payload"),
+            "formula_bytes": stats.formula_link_nbytes,
+            "host_offload_bytes": stats.host_offload_nbytes,
+            "host_offload_to_link_ratio": link_ratio(stats),
+            "overhead_bytes": _total(stats, "link_overhead"),
+            "upload_bytes": _total(stats, "upload_nbytes"),
+        },
+        "media": {
+            "read_bytes": _total(stats, "media_read_nbytes"),
+            "write_bytes": _total(stats, "media_write_nbytes"),
+            "payload_written_bytes": stats.payload_written_nbytes,
+            "read_back_bytes": stats.read_back_nbytes,
+        },
+        "write_buffer": {
+            "now_bytes": stats.write_buffer_nbytes,
+            "peak_bytes": stats.write_buffer_peak_nbytes,
+        },
+        "cards": [_card_document(card) for card in stats.cards],
+    }
+
+
+def short_url(url: str) -> str:
+    """A card's URL without its options, for a table."""
+    return url.partition("?")[0]
+
+
+def _total(stats: StoreStats, field: str) -> int:
+    return sum(int(getattr(card, field)) for card in stats.cards)
+
+
+def _speed(tokens: int, seconds: float) -> str:
+    per_s = rate(tokens, seconds)
+    return "nothing to do" if per_s is None else f"{per_s:.1f} tokens/s ({tokens} tokens in {seconds:.2f} s)"
+
+
+def _card(card: CardStats) -> str:
+    return (
+        f"{human_bytes(card.kv_nbytes)} of {card.pairs} (sequence, KV head) pairs, "
+        f"{human_bytes(card.resident_nbytes)} resident in card memory"
+    )
+
+
+def _written(stats: StoreStats) -> str:
+    written = human_bytes(_total(stats, "media_write_nbytes"))
+    return f"{written} for {human_bytes(stats.payload_written_nbytes)} of K and V"
+
+
+def _path(card: CardStats) -> str:
+    return f"{_PATHS.get(card.path, card.path)}, {_IO.get(card.io, card.io)}"
+
+
+def _timing(tokens: int, seconds: float) -> dict[str, Any]:
+    return {"tokens": tokens, "seconds": seconds, "tokens_per_s": rate(tokens, seconds)}
+
+
+def _card_document(card: CardStats) -> dict[str, Any]:
+    return {
+        "url": card.url,
+        "path": card.path,
+        "io": card.io,
+        "sequences": card.sequences,
+        "pairs": card.pairs,
+        "kv_bytes": card.kv_nbytes,
+        "resident_bytes": card.resident_nbytes,
+        "dram_bytes": card.dram_nbytes,
+        "link_down_payload_bytes": card.link_down_payload,
+        "link_up_payload_bytes": card.link_up_payload,
+        "link_overhead_bytes": card.link_overhead,
+        "upload_bytes": card.upload_nbytes,
+        "media_read_bytes": card.media_read_nbytes,
+        "media_write_bytes": card.media_write_nbytes,
+        "jobs": card.jobs,
+        "lists": card.lists,
+        "kernel_beats": card.kernel_beats,
+        "saturated_jobs": card.saturated_jobs,
+    }

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table says every figure once with its unit; the JSON document is exact and names units in its keys."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from nearkv.report import document, human_bytes, link_nbytes, link_ratio, rate, rows, short_url
+from nearkv.stats import CardStats
+
+from tests.support.figures import card_stats, result, store_stats
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        ((1 << 20) - 1, "1.0 MiB"),
+        (1 << 30, "1.0 GiB"),
+        (5 << 40, "5.0 TiB"),
+        (3 << 50, "3.0 PiB"),
+    ],
+)
+def test_bytes_for_people(nbytes: int, text: str) -> None:
+    assert human_bytes(nbytes) == text
+
+
+def test_a_negative_count_is_refused() -> None:
+    with pytest.raises(ValueError, match="-1"):
+        human_bytes(-1)
+
+
+def test_a_rate_needs_tokens_and_time() -> None:
+    assert rate(10, 4.0) == 2.5
+    assert rate(0, 4.0) is None
+    assert rate(10, 0.0) is None
+
+
+def test_link_bytes_are_payload_of_all_cards_without_overhead() -> None:
+    assert link_nbytes(store_stats()) == 2 * (3000 + 2000)
+    assert link_ratio(store_stats()) == 12.5
+
+
+def test_where_nothing_crossed_the_link_there_is_no_ratio() -> None:
+    still = store_stats(card_stats(link_down_payload=0, link_up_payload=0), host_offload_nbytes=0)
+    assert link_ratio(still) is None
+    assert {row.name: row.value for row in rows(result(still))}["ratio"] == "nothing moved"
+
+
+def test_the_table_has_every_figure() -> None:
+    table = {row.name: row.value for row in rows(result())}
+    assert table["prefill"] == "20.0 tokens/s (40 tokens in 2.00 s)"
+    assert table["decode"] == "6.0 tokens/s (3 tokens in 0.50 s)"
+    assert table["KV on sw_emu:0"].startswith("1.0 MiB")
+    assert table["KV on sw_emu:1"].startswith("1.0 MiB")
+    assert table["link bytes"] == "9.8 KiB (5.9 KiB down, 3.9 KiB up)"
+    assert table["host offload would move"] == "122.1 KiB"
+    assert table["ratio"] == "12.5 times fewer bytes"
+    assert table["overhead"].startswith("1.4 KiB")
+    assert table["media read"] == "0 B"
+    assert table["media written"] == "16.0 KiB for 15.6 KiB of K and V"
+    assert table["write buffer"] == "512 B now, 2.0 KiB at most"
+    assert table["path of sw_emu:0"] == "P2P, direct"
+    assert "bounce" in table["path of sw_emu:1"]
+    assert "buffered" in table["path of sw_emu:1"]
+    assert "saturated scores" not in table
+
+
+def test_saturated_scores_are_told() -> None:
+    table = {row.name: row.value for row in rows(result(store_stats(card_stats(saturated_jobs=4))))}
+    assert "4 jobs" in table["saturated scores"]
+
+
+def test_one_token_has_no_decode_rate() -> None:
+    table = {row.name: row.value for row in rows(result(decode_tokens=0, decode_s=0.0))}
+    assert table["decode"] == "nothing to do"
+
+
+def test_the_document_is_exact_and_survives_json() -> None:
+    read = json.loads(json.dumps(document(result())))
+    assert read["texts"] == ["Paris.", "Rome."]
+    assert read["tokens"] == [[1, 2, 0], [3, 0]]
+    assert read["prefill"] == {"tokens": 40, "seconds": 2.0, "tokens_per_s": 20.0}
+    assert read["decode"] == {"tokens": 3, "seconds": 0.5, "tokens_per_s": 6.0}
+    assert read["link"] == {
+        "payload_bytes": 10000,
+        "down_payload_bytes": 6000,
+        "up_payload_bytes": 4000,
+        "formula_bytes": 10000,
+        "host_offload_bytes": 125000,
+        "host_offload_to_link_ratio": 12.5,
+        "overhead_bytes": 1400,
+        "upload_bytes": 8192,
+    }
+    assert read["media"]["write_bytes"] == 16384
+    assert read["write_buffer"] == {"now_bytes": 512, "peak_bytes": 2048}
+
+
+def test_every_figure_of_a_card_is_in_the_document() -> None:
+    marked = {field.name: 1000 + i for i, field in enumerate(dataclasses.fields(CardStats)) if field.type == "int"}
+    card = document(result(store_stats(card_stats(**marked))))["cards"][0]
+    assert set(marked.values()) <= set(card.values())
+    assert (card["url"], card["path"], card["io"]) == ("sw_emu:0", "p2p", "direct")
+
+
+def test_urls_are_shown_without_options() -> None:
+    assert short_url("sw_emu:0?dram=4G&ssd=/a/b") == "sw_emu:0"
+    assert short_url("sw_emu:0") == "sw_emu:0"
