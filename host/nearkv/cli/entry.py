@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entry point: typer parses, then the command's run is called outside typer, where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from nearkv_driver.errors import DirectIoUnavailable, DriverError
+
+from nearkv.cli import doctor, generate
+from nearkv.cli.run import Run
+from nearkv.errors import UserError, one_line
+
+BAD_INPUT, CARD_TROUBLE, INTERRUPTED, CLOSED_OUTPUT, TERMINATED = 2, 3, 130, 141, 143
+
+app = typer.Typer(
+    name="nearkv",
+    help="Text generation whose KV cache lies, and is attended to, on computational storage cards.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command(name="generate")(generate.command)
+app.command(name="doctor")(doctor.command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nearkv {importlib.metadata.version('nearkv')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _nearkv(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command (`sys.argv` unless given); returns the exit code."""
+    _accept_any_text(sys.stdout)
+    _accept_any_text(sys.stderr)
+    previous = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _guarded(lambda: _parse_and_run(arguments), debug=False)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _parse_and_run(arguments: Sequence[str] | None) -> int:
+    command = typer.main.get_command(app)
+    outcome = command.main(
+        args=None if arguments is None else list(arguments), prog_name="nearkv", standalone_mode=False
+    )
+    if isinstance(outcome, Run):
+        return _guarded(outcome.call, debug=outcome.debug)
+    sys.stdout.flush()
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _guarded(call: Callable[[], int], *, debug: bool) -> int:
+    """`call`'s exit code, or the one that stands for what it raised."""
+    try:
+        code = call()
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return CLOSED_OUTPUT
+    except (UserError, DirectIoUnavailable) as error:
+        return _fail(error, BAD_INPUT, debug)
+    except DriverError as error:
+        return _fail(error, CARD_TROUBLE, debug)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        return _fail(error, BAD_INPUT, debug, error.format_message())
+    return code
+
+
+def _fail(error: BaseException, code: int, debug: bool, message: str | None = None) -> int:
+    if debug:
+        traceback.print_exception(error)
+    text = one_line(error) if message is None else " ".join(message.split())
+    typer.echo(f"nearkv: error: {text}", err=True)
+    return code
+
+
+def _accept_any_text(stream: object) -> None:
+    """Where the terminal's encoding lacks a character, a replacement is shown instead of an error raised."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")
+
+
+def _silence_stdout() -> None:
+    """Python flushes stdout when it ends; without a reader that would be one more error."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """SIGTERM unwinds the stack, so that volumes close and temporary folders go."""
+    raise SystemExit(TERMINATED)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nearkv generate`: texts on stdout as they grow, progress on stderr, then the figures as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nearkv.cli.printer import TextPrinter
+from nearkv.cli.progress import Progress
+from nearkv.cli.run import Run
+from nearkv.cli.table import two_columns
+from nearkv.config import DEFAULT_MODEL, DEFAULT_NEW_TOKENS, load_settings
+from nearkv.errors import UserError
+from nearkv.generate import GenerationResult, generate
+from nearkv.report import document, rows
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options as given; empty `cards` means the default ones."""
+
+    model: str
+    prompts: tuple[str, ...]
+    prompt_files: tuple[Path, ...]
+    cards: tuple[str, ...]
+    max_new_tokens: int
+    threads: int | None
+    raw: bool
+    as_json: bool
+
+
+def command(
+    model: Annotated[
+        str, typer.Option(help="A model's name, a folder in transformers' format, or a GGUF file.")
+    ] = DEFAULT_MODEL,
+    prompt: Annotated[list[str] | None, typer.Option(help="A prompt; give it again for a batch.")] = None,
+    prompt_file: Annotated[
+        list[Path] | None, typer.Option(help="A UTF-8 file that holds one prompt; may be given again.")
+    ] = None,
+    card: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="URL of a card, e.g. sw_emu:0?dram=4G&ssd=FOLDER; give it again for more cards. "
+            "Default: NEARKV_CARDS, else two emulated cards with temporary volumes."
+        ),
+    ] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="New tokens per prompt, at most.")] = DEFAULT_NEW_TOKENS,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads for the model. Default: NEARKV_THREADS, else all CPUs.")
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", "--no-chat-template", help="Continue the prompt as it is: no chat template.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> Run:
+    """Generate text greedily, its KV cache on the cards."""
+    request = Request(
+        model=model,
+        prompts=tuple(prompt or ()),
+        prompt_files=tuple(prompt_file or ()),
+        cards=tuple(card or ()),
+        max_new_tokens=max_new_tokens,
+        threads=threads,
+        raw=raw,
+        as_json=as_json,
+    )
+    return Run(partial(run, request), debug)
+
+
+def run(request: Request) -> int:
+    prompts = [*request.prompts, *(read_prompt(path) for path in request.prompt_files)]
+    if not prompts:
+        raise UserError("no prompt: give --prompt TEXT or --prompt-file FILE")
+    result = _generate(request, prompts)
+    if request.as_json:
+        sys.stdout.write(json.dumps(document(result), indent=2) + "\n")
+    else:
+        sys.stdout.write("\n")
+        Console(file=sys.stdout).print(two_columns(rows(result)))
+    return 0
+
+
+def read_prompt(path: Path) -> str:
+    """The file's text without the line end that editors put last. UserError says why it cannot be read."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UserError(f"prompt file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"prompt file {path}: not UTF-8 text at byte {error.start}") from error
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _generate(request: Request, prompts: list[str]) -> GenerationResult:
+    printer = TextPrinter(_discard if request.as_json else _write, prompts)
+    settings = load_settings()
+    with closing(printer), Progress(Console(stderr=True)) as progress:
+
+        def on_text(index: int, piece: str) -> None:
+            progress.stop()  # before text appears: both may be on one terminal
+            printer.text(index, piece)
+
+        return generate(
+            prompts,
+            model=request.model,
+            cards=request.cards or settings.cards,
+            max_new_tokens=request.max_new_tokens,
+            threads=request.threads or settings.threads,
+            cache_dir=settings.cache_dir / "models",
+            chat_template=not request.raw,
+            on_stage=progress.stage,
+            on_prefill=progress.prefill,
+            on_text=on_text,
+            on_end=printer.end,
+        )
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _discard(text: str) -> None:
+    """With --json the texts are in the document."""
