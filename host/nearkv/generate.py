@@ -106,7 +106,7 @@ def open_cache(loaded: LoadedModel, urls: Sequence[str]) -> AbstractContextManag
     """The cards, opened as the model's KV cache. The adapter is imported here: it needs torch, the rest does not."""
     from nearkv.adapters.transformers import NearStorageCache
 
-    return NearStorageCache(loaded.model.config, cards=urls)
+    return NearStorageCache(loaded.model.config, urls, model_name=loaded.name)
 
 
 def _decode(
