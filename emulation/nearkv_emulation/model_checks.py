@@ -140,7 +140,7 @@ def _after_fields(raw: bytes) -> Checks:
 
 def _attend(raw: bytes, job: Fields, windows: Windows) -> Checks:
     at = JOB.offset
-    yield at["flags"], job["flags"] & ~JobFlag.RAW == 0
+    yield at["flags"], job["flags"] & ~int(JobFlag.RAW) == 0
     yield at["head_size"], job["head_size"] in HEAD_SIZES
     yield at["element_format"], job["element_format"] == ElementFormat.FP16
     yield at["rows"], 1 <= job["rows"] <= ROWS_MAX
