@@ -15,8 +15,9 @@ from typing import Self
 
 from nearkv_driver.commands import AttendJob, Identity, Result
 from nearkv_driver.decode import POISON, decode, decode_identity, progress
-from nearkv_driver.encode import Message, encode, encode_identify, sizes
+from nearkv_driver.encode import Message, encode, encode_identify
 from nearkv_driver.errors import BufferMisuse, DeviceGone, DeviceTimeout, DriverError
+from nearkv_driver.plan import plan
 from nearkv_driver.registry import open_transport
 from nearkv_driver.regmap import (
     ADDR_CTL,
@@ -124,15 +125,16 @@ class NearDevice:
     def submit(self, jobs: Sequence[AttendJob]) -> Ticket:
         """Starts one list; TypeError or ValueError for jobs that the kernel would refuse, before any device work."""
         self._require_free()
-        message_nbytes, reply_nbytes = sizes(jobs)
-        self._ctl = self._at_least(self._ctl, message_nbytes, "ctl")
-        self._out = self._at_least(self._out, reply_nbytes, "out")
+        planned = plan(jobs)
+        self._ctl = self._at_least(self._ctl, planned.nbytes, "ctl")
+        self._out = self._at_least(self._out, planned.reply_nbytes, "out")
         message = encode(
             jobs,
             kv_base=self._windows.kv.base,
             ctl_address=self._ctl.address,
             out_address=self._out.address,
             windows=self._windows,
+            planned=planned,
         )
         self._start(message, self._ctl, self._out)
         self._traffic.lists += 1

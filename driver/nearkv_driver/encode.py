@@ -77,18 +77,21 @@ class Message:
         return self.reply_nbytes - self.reply_payload_nbytes
 
 
-def sizes(jobs: Sequence[AttendJob]) -> tuple[int, int]:
-    """Bytes of message and reply; refuses jobs whose arrays do not fit together."""
-    p = plan(jobs)
-    return p.nbytes, p.reply_nbytes
-
-
-def encode(jobs: Sequence[AttendJob], *, kv_base: int, ctl_address: int, out_address: int, windows: Windows) -> Message:
+def encode(
+    jobs: Sequence[AttendJob],
+    *,
+    kv_base: int,
+    ctl_address: int,
+    out_address: int,
+    windows: Windows,
+    planned: Plan | None = None,
+) -> Message:
     """The message that lies at `ctl_address` and is answered at `out_address`; all addresses are device addresses.
 
-    Raises TypeError or ValueError that names job, field, value and limit.
+    `planned` is what `plan(jobs)` gave, where the caller has it. Raises TypeError or ValueError that names job, field,
+    value and limit.
     """
-    p = plan(jobs)
+    p = plan(jobs) if planned is None else planned
     data = np.zeros(p.nbytes, np.uint8)
     data[: LIST.nbytes] = _header(len(jobs), kv_base, ctl_address, out_address, windows, p.nbytes, p.reply_nbytes)
     table = data[p.segments : p.q[0]].view(SEGMENT.dtype)

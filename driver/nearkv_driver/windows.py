@@ -16,15 +16,15 @@ class Window:
     base: int
     nbytes: int
 
+    def __str__(self) -> str:
+        return f"m_axi_{self.name}, {self.base:#x} to {self.base + self.nbytes:#x}"
+
     def check(self, what: str, address: int, nbytes: int, align: int = WORD_BYTES) -> None:
         """Raises ValueError unless [address, address + nbytes) is aligned and inside."""
         if address % align:
             raise ValueError(f"{what} = {address:#x} is not a multiple of {align}")
         if address < self.base or address + nbytes > self.base + self.nbytes:
-            raise ValueError(
-                f"{what} = {address:#x} with {nbytes} bytes leaves the window of m_axi_{self.name}, "
-                f"{self.base:#x} to {self.base + self.nbytes:#x}"
-            )
+            raise ValueError(f"{what} = {address:#x} with {nbytes} bytes leaves the window of {self}")
 
 
 @dataclass(frozen=True)

@@ -31,31 +31,37 @@ _MASTERS = {"kv": 0, "ctl": 0, "out": 0}
 
 def open_card(url: CardUrl) -> EmulatedCard:
     """Raises ValueError for an option that is unknown or out of range."""
+    return EmulatedCard(card_info(url), kernel_of(url))
+
+
+def card_info(url: CardUrl) -> CardInfo:
+    """What the card of this URL says of itself; checks every option."""
     url.only(_OPTIONS)
     dram = url.nbytes("dram", "4G")
     base = _base(url)
-    if dram % ALIGN or base % ALIGN:
+    if dram % ALIGN or base % ALIGN or base < 0:
         raise ValueError(f"card URL {url.text!r}: dram and base must be multiples of {ALIGN}")
     count = int(url.choice("banks", ("1", "2"), "1"))
     step = -(-dram // _BANK_STEP) * _BANK_STEP
     if base + step * (count - 1) + dram > 1 << 64:
         raise ValueError(f"card URL {url.text!r}: banks of {dram} bytes from {base:#x} pass 2**64")
-    banks = tuple(Bank(f"DDR[{i}]", i, base + i * step, dram) for i in range(count))
-    kind = url.choice("kernel", tuple(_KERNELS), "hls")
     bounce = url.option("p2p", "on") == "bounce"
-    module, _, name = _KERNELS[kind].partition(":")
-    kernel = cast(Kernel, getattr(importlib.import_module(module), name)())
-    info = CardInfo(
+    return CardInfo(
         url=url.text,
         kind="sw_emu",
-        platform=f"emulated, kernel {kind}",
-        banks=banks,
+        platform=f"emulated, kernel {url.choice('kernel', tuple(_KERNELS), 'hls')}",
+        banks=tuple(Bank(f"DDR[{i}]", i, base + i * step, dram) for i in range(count)),
         masters=dict(_MASTERS),
         p2p=not bounce,
         p2p_reason="the card URL says p2p=bounce" if bounce else "",
         simulated=True,
     )
-    return EmulatedCard(info, kernel)
+
+
+def kernel_of(url: CardUrl) -> Kernel:
+    """The kernel that the URL names; builds it where it must be built."""
+    module, _, name = _KERNELS[url.choice("kernel", tuple(_KERNELS), "hls")].partition(":")
+    return cast(Kernel, getattr(importlib.import_module(module), name)())
 
 
 class EmulatedCard:
