@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes one card's part of a named sequence durable: pages, then sync, then the index. Moves nothing to the card.
+
+A page that the index names is never written again. Whole units lie at their final place; a partial unit is written to
+another part of its run each time (docs/volume-format.md). Everything here does nothing for a sequence without a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from nearkv_driver.pagestore import aligned_buffer, page_crcs
+from numpy.typing import NDArray
+
+from nearkv.card_store import CardSequence, CardStore, Rows
+from nearkv.layout import ModelLayout
+from nearkv.pages import extents, pieces, whole_units
+from nearkv.volume_errors import PageMismatch
+from nearkv.volume_index import SpillRecord, TailRecord
+
+
+def unit_crcs(layout: ModelLayout, sequence: CardSequence, first: int, end: int) -> bytes:
+    """Checksums of whole units [first, end) as the index keeps them: [units, layers, heads, pages, 2]."""
+    out = bytearray()
+    pages = layout.unit_pages
+    for start in range(first, end, layout.unit_tokens):
+        extent, inside = divmod(start, layout.extent_tokens)
+        page = inside // layout.unit_tokens * pages
+        out += sequence.groups[extent].crcs[:, :, page : page + pages].tobytes()
+    return bytes(out)
+
+
+def set_unit_crcs(layout: ModelLayout, sequence: CardSequence, first: int, crcs: bytes) -> None:
+    """The inverse of `unit_crcs`; ValueError when the size is not that of whole units."""
+    pages = layout.unit_pages
+    units = np.frombuffer(crcs, np.uint32).reshape(-1, layout.layers, len(sequence.heads), pages, 2)
+    for i, unit in enumerate(units):
+        extent, inside = divmod(first + i * layout.unit_tokens, layout.extent_tokens)
+        page = inside // layout.unit_tokens * pages
+        sequence.groups[extent].crcs[:, :, page : page + pages] = unit
+
+
+def commit(card: CardStore, sequence: CardSequence, tokens: int) -> None:
+    """Whole units [0, tokens) are durable when this returns; they have been written."""
+    first = sequence.committed
+    if sequence.record is None or tokens <= first:
+        return
+    card.volume.sync()
+    size = card.layout.extent_tokens
+    known = extents(first, size)
+    groups = [(p.extent, sequence.groups[p.extent].place) for p in pieces(first, tokens, size) if p.extent >= known]
+    crcs = unit_crcs(card.layout, sequence, first, tokens)
+    card.volume.index.add_spill(sequence.record, first, tokens - first, crcs, groups)
+    sequence.committed = tokens
+    if sequence.tail:
+        sequence.tail = replace(sequence.tail, tokens=0)
+
+
+def restore(card: CardStore, sequence: CardSequence, committed: int, tail: TailRecord | None) -> None:
+    """Undoes `commit`: the index knows whole units [0, committed) and the partial unit `tail` again."""
+    if sequence.record is None or sequence.committed == committed:
+        return
+    spills = _cut(card.layout, sequence, card.volume.index.load(sequence.record).spills, committed)
+    groups = extents(committed, card.layout.extent_tokens)
+    card.volume.index.truncate(sequence.record, committed, spills, tail, groups)
+    sequence.committed, sequence.tail = committed, tail
+
+
+def write_tail(card: CardStore, sequence: CardSequence, first: int, rows: NDArray[np.float16]) -> None:
+    """The partial unit that starts at `first`: rows [layers, heads, 2, tokens, d_pad], durable when this returns."""
+    if sequence.record is None:
+        return
+    tail = _write_tail_pages(card, sequence, first, rows)
+    try:
+        card.volume.index.set_tail(sequence.record, tail)
+    except BaseException:
+        if not sequence.tail:
+            card.volume.release(tail.place, len(sequence.heads))
+        raise
+    sequence.tail = tail
+
+
+def read_tail(card: CardStore, sequence: CardSequence) -> NDArray[np.float16]:
+    """Rows of the partial unit, checked: [layers, heads, 2, tokens, d_pad]."""
+    tail = sequence.tail
+    assert tail is not None
+    rows, view = _tail_memory(card, sequence)
+    card.volume.read_into(tail.place, tail.part * len(view), view)
+    if page_crcs(view).tobytes() != tail.crcs:
+        raise PageMismatch("the partial unit differs from its checksums", path=str(card.volume.path(tail.place)))
+    card.read_back_nbytes += len(view)
+    return rows[:, :, :, : tail.tokens]
+
+
+def truncate(card: CardStore, sequence: CardSequence, length: int, rows: NDArray[np.float16] | None) -> None:
+    """The index knows no token from `length` on when this returns.
+
+    `rows` [layers, heads, 2, tokens, d_pad] are the tokens between the last whole unit and `length`: they are written
+    as a partial unit when they lie in a unit that is cut. Groups stay with the caller.
+    """
+    if sequence.record is None:
+        return
+    unit = whole_units(length, card.layout.unit_tokens)
+    if sequence.committed > length:
+        tail = _write_tail_pages(card, sequence, unit, rows) if rows is not None and unit < length else None
+        spills = _cut(card.layout, sequence, card.volume.index.load(sequence.record).spills, unit)
+        card.volume.index.truncate(sequence.record, unit, spills, tail, extents(unit, card.layout.extent_tokens))
+        sequence.committed = unit
+        sequence.tail = tail or (replace(sequence.tail, tokens=0) if sequence.tail else None)
+    elif sequence.tail and sequence.tail.first + sequence.tail.tokens > length and sequence.tail.tokens:
+        tail = replace(sequence.tail, tokens=max(0, length - sequence.tail.first))
+        card.volume.index.set_tail(sequence.record, tail)
+        sequence.tail = tail
+
+
+def _cut(layout: ModelLayout, sequence: CardSequence, spills: Sequence[SpillRecord], tokens: int) -> list[SpillRecord]:
+    unit_nbytes = layout.layers * len(sequence.heads) * layout.unit_pages * 8
+    kept = []
+    for spill in spills:
+        if spill.first < tokens:
+            count = min(spill.tokens, tokens - spill.first)
+            crcs = spill.crcs[: count // layout.unit_tokens * unit_nbytes]
+            kept.append(SpillRecord(spill.first, count, crcs))
+    return kept
+
+
+def _write_tail_pages(card: CardStore, sequence: CardSequence, first: int, rows: Rows) -> TailRecord:
+    block, view = _tail_memory(card, sequence)
+    block[:, :, :, : rows.shape[3]] = rows
+    old = sequence.tail
+    place = old.place if old else card.volume.take(len(sequence.heads))
+    part = (old.part + 1) % card.layout.extent_units if old else 0
+    try:
+        card.volume.write(place, part * len(view), view)
+        card.volume.sync()
+    except BaseException:
+        if not old:
+            card.volume.release(place, len(sequence.heads))
+        raise
+    card.payload_written_nbytes += rows.size // card.layout.d_pad * card.layout.head_size * 2
+    return TailRecord(place, part, first, rows.shape[3], page_crcs(view).tobytes())
+
+
+def _tail_memory(card: CardStore, sequence: CardSequence) -> tuple[NDArray[np.float16], memoryview]:
+    """Zeroed memory for one unit of every layer and head."""
+    layout = card.layout
+    shape = (layout.layers, len(sequence.heads), 2, layout.unit_tokens, layout.d_pad)
+    view = aligned_buffer(int(np.prod(shape)) * 2)
+    return np.frombuffer(view, np.float16).reshape(shape), view

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opens a store's cards and volumes, checks before the first write that they belong together. Nothing after that."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from nearkv_driver.device import NearDevice
+from nearkv_driver.errors import TransportUnavailable
+from nearkv_driver.registry import CardUrl, parse_url
+
+from nearkv.card_store import CardStore
+from nearkv.errors import UserError
+from nearkv.layout import ModelLayout
+from nearkv.volume import Volume
+from nearkv.volume_identity import VolumeIdentity, read_identity
+
+
+def open_cards(layout: ModelLayout, urls: Sequence[str], stack: ExitStack) -> list[CardStore]:
+    """One CardStore per URL, in that order; `stack` closes them and removes temporary volumes."""
+    if not urls:
+        raise UserError("a store needs at least one card URL")
+    parsed = [parse_url(url) for url in urls]
+    folders = [_folder(url) for url in parsed]
+    identities = _identities(layout, folders)
+    cards = []
+    for url, folder, identity in zip(parsed, folders, identities, strict=True):
+        device = stack.enter_context(NearDevice.open(url.text))
+        p2p = _p2p(url, device)
+        if layout.head_size not in device.identity.head_sizes:
+            supported = list(device.identity.head_sizes)
+            raise UserError(f"{url.text}: head_size = {layout.head_size} is not in the card's {supported}")
+        place = _temporary(stack) if folder is None else folder
+        volume = Volume(place, identity, layout.slot_nbytes, direct=url.option("io", "direct") == "direct")
+        stack.callback(volume.close)
+        cards.append(CardStore(device, volume, layout, p2p=p2p))
+    return cards
+
+
+def _folder(url: CardUrl) -> Path | None:
+    text = url.option("ssd", "")
+    return Path(text).expanduser().absolute() if text else None
+
+
+def _temporary(stack: ExitStack) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="nearkv-"))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _identities(layout: ModelLayout, folders: Sequence[Path | None]) -> list[VolumeIdentity]:
+    """What each volume must be; those that exist are checked, and a new one joins the store of the others."""
+    real = [folder.resolve() for folder in folders if folder]
+    for path in real:
+        if real.count(path) > 1:
+            raise UserError(f"{path}: two cards name the same volume; each card has its own")
+    found = [read_identity(folder) if folder else None for folder in folders]
+    store = next((identity.store for identity in found if identity), secrets.token_hex(8))
+    identities = []
+    for number, (folder, there) in enumerate(zip(folders, found, strict=True)):
+        wanted = replace(VolumeIdentity.of(layout, number, len(folders)), store=store)
+        if folder and there:
+            wanted.check(there, folder)
+        identities.append(wanted)
+    return identities
+
+
+def _p2p(url: CardUrl, device: NearDevice) -> bool:
+    """Whether drive-to-card transfers are used; refused when they do not work and the URL does not ask for bounce."""
+    if url.option("p2p", "on") == "bounce":
+        return False
+    if not device.info.p2p:
+        raise TransportUnavailable(
+            f"P2P is off: {device.info.p2p_reason}", card=url.text, remedy="enable it or add p2p=bounce to the card URL"
+        )
+    return True

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what callers hand to the store, before anything is stored or sent. Pure; errors name the value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from nearkv_driver.regmap import NEW_TOKENS_MAX, POSITIONS_MAX, ROWS_MAX
+from numpy.typing import NDArray
+
+from nearkv.errors import UserError
+from nearkv.layout import ModelLayout
+
+_EXPONENT = np.uint16(0x7C00)
+
+
+def check_layer(layer: int, layout: ModelLayout) -> None:
+    if not 0 <= layer < layout.layers:
+        raise UserError(f"layer = {layer}; the model has layers 0 to {layout.layers - 1}")
+
+
+def check_kv(k: NDArray[np.float16], v: NDArray[np.float16], batch: int, layout: ModelLayout) -> None:
+    """Both float16 [batch, kv_heads, n, head_size]."""
+    for name, array in (("k", k), ("v", v)):
+        if array.dtype != np.float16:
+            raise TypeError(f"{name} is {array.dtype}; K and V are stored as {layout.dtype}")
+        _shape(name, array, (batch, layout.kv_heads, None, layout.head_size))
+    if k.shape != v.shape:
+        raise UserError(f"k has {k.shape[2]} tokens, v has {v.shape[2]}")
+
+
+def check_q(q: NDArray[np.float32], batch: int, layout: ModelLayout, new_tokens: int | None) -> None:
+    """Float16 or float32 [batch, query_heads, n, head_size] with at most 64 rows per KV head."""
+    if q.dtype not in (np.float16, np.float32):
+        raise TypeError(f"q is {q.dtype}; float16 or float32 is expected")
+    _shape("q", q, (batch, layout.query_heads, None, layout.head_size))
+    n = q.shape[2]
+    if new_tokens is not None and new_tokens != n:
+        raise UserError(f"q has {n} tokens, k and v have {new_tokens}")
+    if n * layout.group > ROWS_MAX or n > NEW_TOKENS_MAX:
+        most = min(ROWS_MAX // layout.group, NEW_TOKENS_MAX)
+        raise UserError(f"{n} query tokens; with {layout.group} query heads per KV head a call takes at most {most}")
+
+
+def check_scale(scale: float, window: int) -> None:
+    if not (math.isfinite(scale) and scale > 0):
+        raise UserError(f"scale = {scale}; a finite number above 0 is expected")
+    if not 0 <= window < POSITIONS_MAX:
+        raise UserError(f"window = {window}; 0 (none) to {POSITIONS_MAX - 1} is expected")
+
+
+def check_length(tokens: int, sequence: int) -> None:
+    if tokens > POSITIONS_MAX:
+        raise UserError(f"sequence {sequence} would hold {tokens} tokens; the limit is {POSITIONS_MAX}")
+
+
+def picks_of(valid: NDArray[np.bool_] | None, batch: int, n: int) -> list[NDArray[np.intp] | None]:
+    """Per sequence the tokens that count; None where all do."""
+    if valid is None:
+        return [None] * batch
+    if valid.dtype != np.bool_:
+        raise TypeError(f"valid is {valid.dtype}; bool is expected")
+    _shape("valid", valid, (batch, n))
+    return [None if row.all() else np.flatnonzero(row) for row in valid]
+
+
+def pick(array: NDArray[np.float16], picks: NDArray[np.intp] | None) -> NDArray[np.float16]:
+    """Rows of [kv_heads, n, head_size] that count."""
+    return array if picks is None else array[:, picks]
+
+
+def check_finite(k: NDArray[np.float16], v: NDArray[np.float16], layer: int, sequence: int) -> None:
+    """[kv_heads, n, head_size] without Inf and NaN; the error names layer, sequence, KV head and value."""
+    for name, rows in (("K", k), ("V", v)):
+        bad = (rows.view(np.uint16) & _EXPONENT) == _EXPONENT
+        if bad.any():
+            head, token, _ = np.argwhere(bad)[0]
+            value = rows[bad][0]
+            where = f"layer {layer}, sequence {sequence}, KV head {head}, new token {token}"
+            raise UserError(f"{where}: {name} holds {value}; stored values are finite float16 (at most 65504)")
+
+
+def _shape(name: str, array: NDArray[np.generic], wanted: Sequence[int | None]) -> None:
+    if array.ndim != len(wanted) or any(w is not None and w != a for w, a in zip(wanted, array.shape, strict=True)):
+        text = ", ".join("n" if w is None else str(w) for w in wanted)
+        raise UserError(f"{name} has shape {array.shape}; [{text}] is expected")

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""KVStore, the engine: K and V of many sequences on cards, attention computed there. The order of the steps, no more.
+
+Rows come in by layer, are kept in a RAM write buffer and on the cards, and go to flash in whole units. Every call
+either does all it says or raises and leaves lengths and stored rows as they were. One thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from nearkv_driver.errors import DriverError
+from numpy.typing import NDArray
+
+from nearkv import checks, sessions, spill
+from nearkv.attend_call import Query, attend
+from nearkv.card_store import CardStore
+from nearkv.cards import open_cards
+from nearkv.errors import UserError
+from nearkv.layout import ModelLayout
+from nearkv.placement import place
+from nearkv.sequence import Part, SequenceInfo, SequenceState
+from nearkv.stats import StoreStats, card_stats, link_nbytes, offload_nbytes
+from nearkv.tail import Tail, WriteBuffer
+
+Halves = NDArray[np.float16]
+
+
+class KVStore:
+    """Open with `KVStore.open`; a context manager. Arrays are NumPy; batches are in the order of `sequences`."""
+
+    def __init__(self, layout: ModelLayout, cards: Sequence[CardStore], resources: ExitStack) -> None:
+        """Use `open`. `resources` closes cards and removes temporary volumes."""
+        self.layout = layout
+        self._cards, self._resources = tuple(cards), resources
+        self._sequences: dict[int, SequenceState] = {}
+        self._next_id = 0
+        self._buffer = WriteBuffer()
+        self._formula_nbytes = self._offload_nbytes = 0
+
+    @classmethod
+    def open(cls, layout: ModelLayout, cards: Sequence[str]) -> Self:
+        """Opens the cards of these URLs, each with the volume in `?ssd=` or, without, a temporary one removed at close.
+
+        UserError or ValueError for a bad URL, a volume made for something else, or the same volume twice.
+        """
+        with ExitStack() as stack:
+            opened = open_cards(layout, cards, stack)
+            return cls(layout, opened, stack.pop_all())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add_sequence(self, name: str | None = None) -> int:
+        """A new, empty sequence; with a name it stays on the volumes as of its last `flush`, else it goes at close."""
+        if name is not None:
+            if not name:
+                raise UserError("a sequence's name is not empty; give None for one that vanishes at close")
+            if any(card.volume.index.find(name) for card in self._cards):
+                raise UserError(f"a sequence named {name!r} exists; open_sequence opens it")
+        loads = [sum(len(s.heads) for s in card.sequences) for card in self._cards]
+        parts: list[Part] = []
+        try:
+            for number, heads in enumerate(place(loads, self.layout.kv_heads)):
+                if heads:
+                    parts.append(Part(number, self._cards[number], self._cards[number].add(heads)))
+            state = SequenceState(self._next_id, name, Tail(self.layout, self._buffer), tuple(parts))
+            if name is not None:
+                sessions.create(state, name)
+        except BaseException:
+            for part in parts:
+                part.card.remove(part.data, keep_pages=False)
+            raise
+        return self._enter(state)
+
+    def open_sequence(self, name: str) -> int:
+        """Opens a named sequence from the volumes; `info` tells what had to be dropped. KeyError: unknown name."""
+        for state in self._sequences.values():
+            if state.name == name:
+                raise UserError(f"the sequence named {name!r} is open already, as {state.id}")
+        return self._enter(sessions.load(self._next_id, name, self._cards, self.layout, self._buffer))
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all sequences on the volumes."""
+        return tuple(sorted({name for card in self._cards for name in card.volume.index.names()}))
+
+    def delete(self, name: str) -> None:
+        """Removes a named sequence, which must not be open, from the volumes."""
+        if any(state.name == name for state in self._sequences.values()):
+            raise UserError(f"the sequence named {name!r} is open; free it first")
+        sessions.delete(name, self._cards)
+
+    def info(self, sequence: int) -> SequenceInfo:
+        state = self._state(sequence)
+        return SequenceInfo(state.id, state.name, state.tokens, state.dropped_tokens, state.reason)
+
+    def length(self, sequence: int, layer: int | None = None) -> int:
+        """Tokens that the layer holds; without one, tokens that every layer holds."""
+        state = self._state(sequence)
+        if layer is None:
+            return state.tokens
+        checks.check_layer(layer, self.layout)
+        return state.tail.end[layer]
+
+    def append(
+        self,
+        layer: int,
+        sequences: Sequence[int],
+        k: Halves,
+        v: Halves,
+        valid: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Stores k and v, float16 [batch, kv_heads, n, head_size], but for rows with `valid` [batch, n] False."""
+        checks.check_layer(layer, self.layout)
+        states = self._batch(sequences)
+        checks.check_kv(k, v, len(states), self.layout)
+        picks = checks.picks_of(valid, len(states), k.shape[2])
+        work = self._new_rows(layer, states, k, v, picks)
+        spill.append(layer, [(state, *rows) for state, rows in zip(states, work, strict=True)], self.layout)
+
+    def attend(
+        self,
+        layer: int,
+        sequences: Sequence[int],
+        q: NDArray[np.float32],
+        k: Halves | None = None,
+        v: Halves | None = None,
+        *,
+        scale: float,
+        window: int = 0,
+        valid: NDArray[np.bool_] | None = None,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """(output float32 [batch, query_heads, n, head_size], log-sum-exp float64 [batch, query_heads, n]).
+
+        With k and v, the n new rows are stored and each query token sees everything up to its own row; without, every
+        query token sees all stored tokens. With a window only the last `window` of them. Query tokens with `valid`
+        False, and those that see nothing, get zeros and -inf. At most 64 rows (query tokens x group) per KV head.
+        """
+        checks.check_layer(layer, self.layout)
+        checks.check_scale(scale, window)
+        states = self._batch(sequences)
+        if (k is None) != (v is None):
+            raise UserError("k and v are given together or not at all")
+        if k is not None and v is not None:
+            checks.check_kv(k, v, len(states), self.layout)
+        checks.check_q(q, len(states), self.layout, None if k is None else k.shape[2])
+        batch, n = len(states), q.shape[2]
+        picks = checks.picks_of(valid, batch, n)
+        rows: Sequence[tuple[Halves | None, Halves | None]] = [(None, None)] * batch
+        if k is not None and v is not None:
+            rows = self._prepare(layer, states, k, v, picks)
+        grid = (batch, self.layout.kv_heads, self.layout.group, n, self.layout.head_size)
+        by_token = np.ascontiguousarray(q.reshape(grid).transpose(0, 1, 3, 2, 4), np.float32)
+        queries = [
+            Query(state, i, chosen, by_token[i] if chosen is None else by_token[i][:, chosen], *new)
+            for i, (state, chosen, new) in enumerate(zip(states, picks, rows, strict=True))
+        ]
+        devices = [card.device for card in self._cards]
+        result = attend(layer, queries, (batch, n), devices, self.layout, scale=scale, window=window)
+        for query in queries:
+            self._account(layer, query)
+        return result
+
+    def read(self, layer: int, sequence: int) -> tuple[Halves, Halves]:
+        """All K and V of a layer, [kv_heads, length, head_size], read back from volumes and write buffer; counted."""
+        checks.check_layer(layer, self.layout)
+        state = self._state(sequence)
+        rows = state.read(layer, 0, state.tail.end[layer], self.layout.unit_tokens)
+        d = self.layout.head_size
+        return rows[:, 0, :, :d], rows[:, 1, :, :d]
+
+    def crop(self, sequence: int, length: int) -> None:
+        """Drops all tokens from `length` on, in every layer."""
+        state = self._state(sequence)
+        if not 0 <= length <= max(state.tail.end):
+            raise UserError(f"sequence {sequence} cannot be cropped to {length}; it holds {max(state.tail.end)} tokens")
+        sessions.crop(state, length, self.layout)
+
+    def flush(self) -> None:
+        """Every complete token of every named sequence is on flash, and in the index, when this returns."""
+        for state in self._sequences.values():
+            sessions.flush(state, self.layout)
+
+    def free(self, sequence: int) -> None:
+        """Ends the id and gives its memory back. A named sequence is flushed and stays on the volumes; another one's
+        space there is free again."""
+        state = self._state(sequence)
+        sessions.flush(state, self.layout)
+        self._release(state)
+
+    def close(self) -> None:
+        """Flushes named sequences, closes cards and volumes. May be called again."""
+        try:
+            self.flush()
+        except DriverError:
+            self._sequences.clear()
+            self._resources.close()
+            raise
+        self._sequences.clear()
+        self._resources.close()
+
+    def stats(self) -> StoreStats:
+        states = list(self._sequences.values())
+        return StoreStats(
+            cards=tuple(card_stats(number, card, states) for number, card in enumerate(self._cards)),
+            formula_link_nbytes=self._formula_nbytes,
+            host_offload_nbytes=self._offload_nbytes,
+            payload_written_nbytes=sum(card.payload_written_nbytes for card in self._cards),
+            write_buffer_nbytes=self._buffer.nbytes,
+            write_buffer_peak_nbytes=self._buffer.peak_nbytes,
+            read_back_nbytes=sum(card.read_back_nbytes for card in self._cards),
+        )
+
+    def _enter(self, state: SequenceState) -> int:
+        self._sequences[state.id] = state
+        self._next_id = state.id + 1
+        return state.id
+
+    def _state(self, sequence: int) -> SequenceState:
+        try:
+            return self._sequences[sequence]
+        except KeyError:
+            raise KeyError(f"sequence {sequence} does not exist or was freed") from None
+
+    def _batch(self, sequences: Sequence[int]) -> list[SequenceState]:
+        states = [self._state(s) for s in sequences]
+        if len({state.id for state in states}) != len(states):
+            raise UserError(f"a sequence stands twice in {list(sequences)}")
+        return states
+
+    def _new_rows(
+        self,
+        layer: int,
+        states: Sequence[SequenceState],
+        k: Halves,
+        v: Halves,
+        picks: Sequence[NDArray[np.intp] | None],
+    ) -> list[tuple[Halves, Halves]]:
+        """The rows that count, per sequence, all of them checked."""
+        rows = []
+        for i, (state, chosen) in enumerate(zip(states, picks, strict=True)):
+            new_k, new_v = checks.pick(k[i], chosen), checks.pick(v[i], chosen)
+            checks.check_finite(new_k, new_v, layer, state.id)
+            checks.check_length(state.tail.end[layer] + new_k.shape[1], state.id)
+            rows.append((new_k, new_v))
+        return rows
+
+    def _prepare(
+        self,
+        layer: int,
+        states: Sequence[SequenceState],
+        k: Halves,
+        v: Halves,
+        picks: Sequence[NDArray[np.intp] | None],
+    ) -> list[tuple[Halves, Halves]]:
+        """Puts new rows behind the live ones of the write buffer; `_account` makes them live."""
+        rows = self._new_rows(layer, states, k, v, picks)
+        for state, (new_k, new_v) in zip(states, rows, strict=True):
+            spill.spill(state, layer, self.layout)
+            spill.make_room(state, layer, new_k.shape[1])
+            state.tail.put(layer, state.tail.row(layer, state.tail.end[layer]), new_k, new_v)
+        return rows
+
+    def _account(self, layer: int, query: Query) -> None:
+        tail = query.state.tail
+        new = 0 if query.k is None else query.tokens
+        if new:
+            tail.settle(layer, tail.stored[layer], tail.end[layer] + new)
+        if query.tokens and tail.end[layer]:
+            self._formula_nbytes += link_nbytes(self.layout, query.tokens, new)
+            self._offload_nbytes += offload_nbytes(self.layout, tail.end[layer])
+
+    def _release(self, state: SequenceState) -> None:
+        for part in state.parts:
+            if state.name is not None:
+                part.card.trim(part.data, -(-part.data.committed // self.layout.extent_tokens))
+            part.card.remove(part.data, keep_pages=state.name is not None)
+        state.tail.close()
+        del self._sequences[state.id]

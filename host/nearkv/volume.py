@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One card's folder: lock, identity, data files and index. Gives out space and moves pages; knows no token.
+
+Space is given out in runs of slots (`ModelLayout.slot_nbytes`). What is in use is known from the index alone, so space
+of sequences without a name, and of writes that no index row followed, is free again after a restart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nearkv_driver.errors import StorageError
+from nearkv_driver.pagestore import PageFile
+from nearkv_driver.transport import Bytes
+
+from nearkv.runs import RunAllocator
+from nearkv.volume_errors import VolumeBusy, VolumeDamaged
+from nearkv.volume_identity import VolumeIdentity, read_identity, sync_folder, write_identity
+from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
+
+_FILE_NBYTES = 1 << 30
+_GROW_NBYTES = 64 << 20
+
+
+@dataclass
+class _DataFile:
+    pages: PageFile
+    runs: RunAllocator
+    found_nbytes: int
+    dirty: bool = field(default=False)
+
+
+class Volume:
+    """Open until `close`. One process at a time: VolumeBusy names the other."""
+
+    def __init__(self, folder: Path, identity: VolumeIdentity, slot_nbytes: int, *, direct: bool = True) -> None:
+        """Opens or creates. VolumeMismatch before any write when the folder was made for something else."""
+        found = read_identity(folder)
+        if found:
+            identity.check(found, folder)
+        if not folder.parent.is_dir():
+            raise StorageError(f"its parent folder {folder.parent} does not exist", path=str(folder))
+        self.folder, self.direct = folder, direct
+        self._slot_nbytes = slot_nbytes
+        self._file_slots = max(_FILE_NBYTES // slot_nbytes, identity.kv_heads)
+        self._files: list[_DataFile] = []
+        self._torn: dict[Place, int] = {}
+        self._index: VolumeIndex | None = None
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot be created: {error.strerror}", path=str(folder)) from error
+        self._lock = _lock(folder / "lock")
+        try:
+            self._open_files()
+            if not found:
+                self._probe()
+                write_identity(folder, identity)
+            self._index = VolumeIndex(folder / "index.sqlite")
+            self._reserve_known()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def index(self) -> VolumeIndex:
+        if self._index is None:
+            raise StorageError("the volume is closed", path=str(self.folder))
+        return self._index
+
+    @property
+    def io(self) -> str:
+        """How pages move now: "direct", or "buffered" (asked for, or refused by the file system later)."""
+        return "direct" if all(f.pages.io == "direct" for f in self._files) else "buffered"
+
+    @property
+    def read_nbytes(self) -> int:
+        return sum(f.pages.read_nbytes for f in self._files)
+
+    @property
+    def write_nbytes(self) -> int:
+        return sum(f.pages.write_nbytes for f in self._files)
+
+    @property
+    def free_nbytes(self) -> int:
+        """Preallocated and not in use."""
+        return sum(f.runs.free_slots for f in self._files) * self._slot_nbytes
+
+    @property
+    def used_nbytes(self) -> int:
+        return sum(f.runs.slots - f.runs.free_slots for f in self._files) * self._slot_nbytes
+
+    def take(self, count: int) -> Place:
+        """A run of `count` slots; files grow as needed. StorageError names file and free space when they cannot."""
+        for i, file in enumerate(self._files):
+            slot = file.runs.take(count)
+            if slot is not None:
+                return Place(i, slot)
+        self._grow(count)
+        slot = self._files[-1].runs.take(count)
+        assert slot is not None
+        return Place(len(self._files) - 1, slot)
+
+    def release(self, place: Place, count: int) -> None:
+        self._files[place.file].runs.release(place.slot, count)
+        self.mended(place)
+
+    def write(self, place: Place, offset: int, data: Bytes) -> None:
+        """Whole pages at `offset` of the run; durable after `sync`."""
+        file = self._files[place.file]
+        file.dirty = True
+        file.pages.write(data, place.slot * self._slot_nbytes + offset)
+
+    def read_into(self, place: Place, offset: int, view: memoryview) -> None:
+        """Fills `view`, which may be card memory, with whole pages from `offset` of the run."""
+        self._files[place.file].pages.read_into(view, place.slot * self._slot_nbytes + offset)
+
+    def torn(self, place: Place) -> int | None:
+        """Bytes of the run that its file still had when the volume was opened; None when nothing was missing."""
+        return self._torn.get(place)
+
+    def mended(self, place: Place) -> None:
+        """Whoever uses the run knows by now what was missing."""
+        self._torn.pop(place, None)
+
+    def path(self, place: Place) -> Path:
+        return self._path(place.file)
+
+    def sync(self) -> None:
+        """Everything written is on flash when this returns."""
+        for file in self._files:
+            if file.dirty:
+                file.pages.sync()
+                file.dirty = False
+
+    def close(self) -> None:
+        """Releases files and lock; may be called again."""
+        for file in self._files:
+            file.pages.close()
+        if self._index:
+            self._index.close()
+            self._index = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"data-{number:06d}.pages"
+
+    def _open_files(self) -> None:
+        while (path := self._path(len(self._files))).exists():
+            pages = PageFile.open(path, create=False, direct=self.direct)
+            found = pages.size
+            slots = -(-found // self._slot_nbytes)
+            self._files.append(_DataFile(pages, RunAllocator(slots), found))
+            if found < slots * self._slot_nbytes:
+                pages.grow(slots * self._slot_nbytes)
+
+    def _probe(self) -> None:
+        """Creates the first data file: a file system that refuses direct I/O shows before anything is kept."""
+        if not self._files:
+            self._add_file()
+
+    def _add_file(self) -> None:
+        path = self._path(len(self._files))
+        pages = PageFile.open(path, create=True, direct=self.direct)
+        self._files.append(_DataFile(pages, RunAllocator(), 0))
+        sync_folder(self.folder)
+
+    def _grow(self, count: int) -> None:
+        if not self._files or self._files[-1].runs.slots + count > self._file_slots:
+            self._add_file()
+        file = self._files[-1]
+        most = self._file_slots - file.runs.slots
+        step = min(most, max(count, min(file.runs.slots, _GROW_NBYTES // self._slot_nbytes)))
+        for slots in (step, count):
+            try:
+                file.pages.grow((file.runs.slots + slots) * self._slot_nbytes)
+            except StorageError:
+                if slots == count:
+                    raise
+            else:
+                file.runs.grow(slots)
+                return
+
+    def _reserve_known(self) -> None:
+        for name in self.index.names():
+            record = self.index.find(name)
+            assert record is not None
+            for place in _places(record):
+                if place.file >= len(self._files):
+                    raise VolumeDamaged("the index names this file, which is missing", path=str(self._path(place.file)))
+                file, end = self._files[place.file], place.slot + len(record.heads)
+                runs = file.runs
+                if end > runs.slots:
+                    file.pages.grow(end * self._slot_nbytes)
+                    runs.grow(end - runs.slots)
+                if file.found_nbytes < end * self._slot_nbytes:
+                    self._torn[place] = max(0, file.found_nbytes - place.slot * self._slot_nbytes)
+                try:
+                    runs.reserve(place.slot, len(record.heads))
+                except ValueError as error:
+                    raise VolumeDamaged(
+                        f"two sequences claim the same pages: {error}", path=str(self.folder)
+                    ) from error
+
+
+def _places(record: SequenceRecord) -> list[Place]:
+    return [*record.groups, *([record.tail.place] if record.tail else [])]
+
+
+def _lock(path: Path) -> int:
+    """The open, locked file; the lock goes when it is closed or the process dies."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StorageError(f"cannot be opened: {error.strerror}", path=str(path)) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        text = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+        os.close(fd)
+        raise VolumeBusy(str(path.parent), int(text) if text.isdigit() else 0) from None
+    except OSError as error:
+        os.close(fd)
+        raise StorageError(f"cannot be locked: {error.strerror}", path=str(path)) from error
+    return fd

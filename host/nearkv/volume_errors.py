@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be wrong with a volume as a whole. Failed reads and writes of its files are the driver's StorageError."""
+
+from __future__ import annotations
+
+from nearkv_driver.errors import StorageError
+
+from nearkv.errors import UserError
+
+
+class VolumeMismatch(UserError):
+    """The volume was made for something else; `what`, `wanted` and `found` name both sides. Nothing was written."""
+
+    def __init__(self, path: str, what: str, *, wanted: object, found: object) -> None:
+        super().__init__(f"{path}: the volume holds {what} = {found}, this store has {wanted}; use another folder")
+        self.path, self.what, self.wanted, self.found = path, what, wanted, found
+
+
+class VolumeBusy(StorageError):
+    """Another process (or another store in this one) has the volume open; `owner` is its process id, 0 if unknown."""
+
+    def __init__(self, path: str, owner: int) -> None:
+        super().__init__(f"the volume is in use by process {owner or '(unknown)'}", path=path)
+        self.owner = owner
+
+
+class VolumeDamaged(StorageError):
+    """The volume's own files contradict each other or cannot be read as what they are."""
+
+
+class PageMismatch(StorageError):
+    """A page read back by the host differs from its checksum."""

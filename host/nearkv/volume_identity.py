@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a volume was made for: the checked content of its `volume.json`. Opens no data file and no index."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from nearkv_driver.errors import StorageError
+
+from nearkv.layout import ModelLayout
+from nearkv.volume_errors import VolumeDamaged, VolumeMismatch
+
+FORMAT = 1
+FILE_NAME = "volume.json"
+
+
+@dataclass(frozen=True)
+class VolumeIdentity:
+    """`card` is this volume's number among the `cards` of its store; `store` is the same on all of them, random."""
+
+    model: str
+    layers: int
+    kv_heads: int
+    head_size: int
+    dtype: str
+    card: int
+    cards: int
+    store: str = ""
+    format: int = FORMAT
+
+    @classmethod
+    def of(cls, layout: ModelLayout, card: int, cards: int) -> VolumeIdentity:
+        return cls(layout.model, layout.layers, layout.kv_heads, layout.head_size, layout.dtype, card, cards)
+
+    def check(self, found: VolumeIdentity, path: Path) -> None:
+        """VolumeMismatch for the first field that differs, the format first; an empty `store` accepts any."""
+        for name in ("format", *(f.name for f in fields(self) if f.name != "format")):
+            wanted, there = getattr(self, name), getattr(found, name)
+            if wanted != there and not (name == "store" and not wanted):
+                raise VolumeMismatch(str(path), name, wanted=repr(wanted), found=repr(there))
+
+
+def read_identity(folder: Path) -> VolumeIdentity | None:
+    """None where there is no volume yet. VolumeDamaged for a file that is no identity."""
+    path = folder / FILE_NAME
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"cannot be read: {error.strerror}", path=str(path)) from error
+    try:
+        values = json.loads(text)
+        if isinstance(values, dict) and values.get("format") != FORMAT:
+            raise VolumeMismatch(str(folder), "format", wanted=FORMAT, found=repr(values.get("format")))
+        return VolumeIdentity(**values)
+    except (json.JSONDecodeError, TypeError) as error:
+        raise VolumeDamaged(f"is not the identity of a volume: {error}", path=str(path)) from error
+
+
+def write_identity(folder: Path, identity: VolumeIdentity) -> None:
+    """Writes it whole or not at all: a new file, synced, then renamed."""
+    path, new = folder / FILE_NAME, folder / f"{FILE_NAME}.new"
+    try:
+        with new.open("w") as file:
+            json.dump(asdict(identity), file, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path)
+        sync_folder(folder)
+    except OSError as error:
+        raise StorageError(f"cannot be written: {error.strerror}", path=str(path)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes names of new files durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index of one volume: which named sequence has which pages, in SQLite. Knows no page's content.
+
+One row per sequence, per extent group and per spill; the checksums of a spill's pages are one blob. Every method is one
+transaction that is on disk when it returns (WAL, synchronous=FULL). docs/volume-format.md has the order of writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nearkv_driver.errors import StorageError
+
+from nearkv.volume_errors import VolumeDamaged
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sequences (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    heads TEXT NOT NULL,
+    tail_file INTEGER, tail_slot INTEGER, tail_part INTEGER,
+    tail_first INTEGER NOT NULL DEFAULT 0, tail_tokens INTEGER NOT NULL DEFAULT 0, tail_crcs BLOB);
+CREATE TABLE IF NOT EXISTS extent_groups (
+    sequence INTEGER NOT NULL REFERENCES sequences(id), extent INTEGER NOT NULL,
+    file INTEGER NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (sequence, extent)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spills (
+    sequence INTEGER NOT NULL REFERENCES sequences(id), first INTEGER NOT NULL,
+    tokens INTEGER NOT NULL, crcs BLOB NOT NULL, PRIMARY KEY (sequence, first)) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run of slots in a data file."""
+
+    file: int
+    slot: int
+
+
+@dataclass(frozen=True)
+class TailRecord:
+    """A partial unit on flash: `tokens` tokens from `first` on, in part `part` of the run at `place`."""
+
+    place: Place
+    part: int
+    first: int
+    tokens: int
+    crcs: bytes
+
+
+@dataclass(frozen=True)
+class SpillRecord:
+    """Whole units [first, first + tokens) with their checksums, unit by unit."""
+
+    first: int
+    tokens: int
+    crcs: bytes
+
+
+@dataclass(frozen=True)
+class SequenceRecord:
+    """What the index knows of one named sequence on this card."""
+
+    id: int
+    name: str
+    heads: tuple[int, ...]
+    groups: tuple[Place, ...] = ()
+    spills: tuple[SpillRecord, ...] = ()
+    tail: TailRecord | None = field(default=None)
+
+    @property
+    def stored(self) -> int:
+        """Tokens in whole units."""
+        return self.spills[-1].first + self.spills[-1].tokens if self.spills else 0
+
+    @property
+    def tokens(self) -> int:
+        return self.stored + (self.tail.tokens if self.tail else 0)
+
+
+class VolumeIndex:
+    """Owns the connection. Failures are StorageError; what cannot be read as an index is VolumeDamaged."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+        except sqlite3.Error as error:
+            raise StorageError(f"cannot open the index: {error}", path=str(path)) from error
+        try:
+            with self._errors():
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.execute("PRAGMA foreign_keys=ON")
+                self._db.executescript(_SCHEMA)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def names(self) -> list[str]:
+        with self._errors():
+            return [row[0] for row in self._db.execute("SELECT name FROM sequences ORDER BY name")]
+
+    def find(self, name: str) -> SequenceRecord | None:
+        with self._errors():
+            row = self._db.execute("SELECT id FROM sequences WHERE name = ?", (name,)).fetchone()
+            return self.load(row[0]) if row else None
+
+    def load(self, sequence: int) -> SequenceRecord:
+        """VolumeDamaged when its spills do not follow one another or a group is missing."""
+        with self._errors():
+            row = self._db.execute(
+                "SELECT name, heads, tail_file, tail_slot, tail_part, tail_first, tail_tokens, tail_crcs"
+                " FROM sequences WHERE id = ?",
+                (sequence,),
+            ).fetchone()
+            if row is None:
+                raise KeyError(f"the index has no sequence {sequence}")
+            name, heads, file, slot, part, first, tokens, crcs = row
+            where = "WHERE sequence = ? ORDER BY"
+            groups = self._db.execute(f"SELECT extent, file, slot FROM extent_groups {where} extent", (sequence,))
+            places = [(extent, Place(f, s)) for extent, f, s in groups]
+            spills = self._db.execute(f"SELECT first, tokens, crcs FROM spills {where} first", (sequence,))
+            records = tuple(SpillRecord(*spill) for spill in spills)
+        end = 0
+        for spill in records:
+            if spill.first != end:
+                raise VolumeDamaged(f"sequence {name!r} lacks tokens from {end} on", path=str(self._path))
+            end += spill.tokens
+        if [extent for extent, _ in places] != list(range(len(places))):
+            raise VolumeDamaged(f"sequence {name!r} lacks an extent group", path=str(self._path))
+        tail = None if file is None else TailRecord(Place(file, slot), part, first, tokens, crcs)
+        return SequenceRecord(sequence, name, tuple(json.loads(heads)), tuple(p for _, p in places), records, tail)
+
+    def create(self, name: str, heads: Sequence[int]) -> int:
+        with self._transaction():
+            row = self._db.execute("INSERT INTO sequences (name, heads) VALUES (?, ?)", (name, json.dumps(list(heads))))
+            assert row.lastrowid is not None
+            return row.lastrowid
+
+    def add_spill(
+        self, sequence: int, first: int, tokens: int, crcs: bytes, groups: Sequence[tuple[int, Place]]
+    ) -> None:
+        """Whole units that are on flash now, with the groups that are new. The partial unit is forgotten."""
+        with self._transaction():
+            self._db.executemany(
+                "INSERT INTO extent_groups VALUES (?, ?, ?, ?)", [(sequence, e, p.file, p.slot) for e, p in groups]
+            )
+            self._db.execute("INSERT INTO spills VALUES (?, ?, ?, ?)", (sequence, first, tokens, crcs))
+            self._db.execute("UPDATE sequences SET tail_tokens = 0 WHERE id = ?", (sequence,))
+
+    def set_tail(self, sequence: int, tail: TailRecord) -> None:
+        """The partial unit that follows the whole ones, in place of the one before."""
+        with self._transaction():
+            self._set_tail(sequence, tail)
+
+    def truncate(
+        self, sequence: int, stored: int, spills: Sequence[SpillRecord], tail: TailRecord | None, groups: int
+    ) -> None:
+        """Only whole units [0, stored) remain, described by `spills`, then `tail`; only the first `groups` groups."""
+        if (spills[-1].first + spills[-1].tokens if spills else 0) != stored:
+            raise ValueError(f"the spills do not end at {stored}")
+        with self._transaction():
+            self._db.execute("DELETE FROM spills WHERE sequence = ?", (sequence,))
+            rows = [(sequence, s.first, s.tokens, s.crcs) for s in spills]
+            self._db.executemany("INSERT INTO spills VALUES (?, ?, ?, ?)", rows)
+            self._db.execute("DELETE FROM extent_groups WHERE sequence = ? AND extent >= ?", (sequence, groups))
+            self._db.execute("UPDATE sequences SET tail_tokens = 0 WHERE id = ?", (sequence,))
+            if tail:
+                self._set_tail(sequence, tail)
+
+    def delete(self, sequence: int) -> None:
+        with self._transaction():
+            for table in ("spills", "extent_groups"):
+                self._db.execute(f"DELETE FROM {table} WHERE sequence = ?", (sequence,))
+            self._db.execute("DELETE FROM sequences WHERE id = ?", (sequence,))
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _set_tail(self, sequence: int, tail: TailRecord) -> None:
+        self._db.execute(
+            "UPDATE sequences SET tail_file = ?, tail_slot = ?, tail_part = ?, tail_first = ?, tail_tokens = ?,"
+            " tail_crcs = ? WHERE id = ?",
+            (tail.place.file, tail.place.slot, tail.part, tail.first, tail.tokens, tail.crcs, sequence),
+        )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._errors():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            raise VolumeDamaged(f"the index contradicts itself: {error}", path=str(self._path)) from error
+        except sqlite3.OperationalError as error:
+            raise StorageError(f"the index cannot be used: {error}", path=str(self._path)) from error
+        except sqlite3.DatabaseError as error:
+            raise VolumeDamaged(f"not an index: {error}", path=str(self._path)) from error
