@@ -1,2 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near-data attention: decoder LLMs whose KV cache lives on computational storage."""
+"""Near-data attention: decoder LLMs whose KV cache lives on computational storage. Importing it loads no torch."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nearkv.adapters.transformers import NearStorageCache
+
+__all__ = ["NearStorageCache"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch and transformers when it is first asked for."""
+    if name == "NearStorageCache":
+        from nearkv.adapters.transformers import NearStorageCache
+
+        return NearStorageCache
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

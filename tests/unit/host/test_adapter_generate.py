@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""generate() with a NearStorageCache gives what stock sdpa gives on K and V rounded to FP16, for each shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from nearkv import NearStorageCache
+
+from tests.support.fake_store import FakeStore
+from tests.support.tiny_models import CONFIGS, RoundedCache, assert_same, generate, prompt, tiny_model
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def near(model: Any, store: FakeStore | None = None) -> NearStorageCache:
+    return NearStorageCache(model.config, store=store or FakeStore())
+
+
+def stock(model: Any) -> RoundedCache:
+    return RoundedCache(config=model.config)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("lengths", [[11], [4, 11, 1]], ids=["one prompt", "left padded"])
+def test_tokens_and_logits_equal_stock(name: str, lengths: list[int]) -> None:
+    model, inputs = tiny_model(name), prompt(lengths)
+    expected = generate(model, stock(model), inputs)
+    with near(model) as cache:
+        assert_same(generate(model, cache, inputs), expected)
+
+
+def test_the_old_keyword_works_too() -> None:
+    model, inputs = tiny_model("llama group 3 d 64"), prompt([5])
+    expected = generate(model, stock(model), inputs)
+    with near(model) as cache, pytest.warns(FutureWarning, match="past_key_values"):
+        ours = model.generate(**inputs, past_key_values=cache, max_new_tokens=12, do_sample=False)
+    assert torch.equal(ours, expected.sequences)
+
+
+def test_decode_runs_on_the_store_and_prefill_does_not() -> None:
+    model, store = tiny_model("llama group 3 d 64"), FakeStore()
+    with near(model, store) as cache:
+        generate(model, cache, prompt([5, 9]), new_tokens=4)
+    assert store.calls == ["append"] * 2 + ["attend"] * 2 * 3
+
+
+@pytest.mark.parametrize("name", ["llama group 3 d 64", "mistral window 7", "gemma3 windows in some layers"])
+@pytest.mark.parametrize(("chunk", "way"), [(4, "attend"), (40, "read")])
+def test_chunked_prefill(name: str, chunk: int, way: str) -> None:
+    model, inputs, store = tiny_model(name), prompt([90, 47]), FakeStore()
+    expected = generate(model, stock(model), inputs)
+    with near(model, store) as cache:
+        assert_same(generate(model, cache, inputs, prefill_chunk_size=chunk), expected)
+    assert way in store.calls
+
+
+@pytest.mark.parametrize("name", ["llama group 3 d 64", "mistral window 7"])
+def test_second_turn_on_the_same_cache(name: str) -> None:
+    model, inputs = tiny_model(name), prompt([6, 13])
+    ours, theirs = near(model), stock(model)
+    with ours:
+        for turn in range(3):
+            first = generate(model, ours, inputs, new_tokens=5)
+            assert_same(first, generate(model, theirs, inputs, new_tokens=5))
+            more = prompt([4, 4], seed=20 + turn)
+            ids = torch.cat([first.sequences, more["input_ids"]], 1)
+            mask = torch.cat([inputs["attention_mask"], torch.ones((2, 5 + 4), dtype=torch.long)], 1)
+            inputs = {"input_ids": ids, "attention_mask": mask}
+
+
+def test_prompt_lookup_decoding_crops_rejected_drafts() -> None:
+    model = tiny_model("llama group 3 d 64")
+    inputs = {"input_ids": torch.tensor([[5, 6, 7, 8, 9] * 4])}
+    expected = generate(model, stock(model), inputs, new_tokens=16)
+    with near(model) as cache:
+        ours = generate(model, cache, inputs, new_tokens=16, prompt_lookup_num_tokens=3)
+    assert torch.equal(ours.sequences, expected.sequences)
+
+
+def test_several_samples_of_one_prompt() -> None:
+    model, inputs = tiny_model("llama group 3 d 64"), prompt([7])
+    results = []
+    for cache in (stock(model), near(model)):
+        torch.manual_seed(11)
+        results.append(model.generate(**inputs, cache=cache, max_new_tokens=8, do_sample=True, num_return_sequences=3))
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_models(dtype: torch.dtype) -> None:
+    """Stock computes attention in the model's own precision, ours in FP32: logits agree to that precision."""
+    model, inputs = tiny_model("llama group 3 d 64", dtype=dtype), prompt([5, 12])
+    with near(model) as cache, torch.no_grad():
+        ours = model(**inputs, cache=cache).logits
+        assert cache.inexact_elements == 0 or dtype == torch.bfloat16
+        theirs = model(**inputs, cache=stock(model)).logits
+    assert ours.dtype == dtype
+    visible = inputs["attention_mask"].bool()
+    error = (ours - theirs).float()[visible].abs().max() / theirs.float()[visible].std()
+    assert error < 16 * torch.finfo(dtype).eps
+
+
+def test_right_padding_gives_each_row_what_it_gets_alone() -> None:
+    model = tiny_model("llama group 3 d 64")
+    padded = prompt([3, 9], side="right")
+    alone = {"input_ids": padded["input_ids"][:1, :3]}
+    with near(model) as cache, near(model) as single, torch.no_grad():
+        both = model(**padded, cache=cache)
+        solo = model(**alone, cache=single)
+        torch.testing.assert_close(both.logits[0, :3], solo.logits[0], rtol=0, atol=4e-3)
+        step = torch.tensor([[40], [41]])
+        mask = torch.cat([padded["attention_mask"], torch.ones((2, 1), dtype=torch.long)], 1)
+        positions = mask.sum(1, keepdim=True) - 1
+        both = model(step, attention_mask=mask, position_ids=positions, cache=cache)
+        solo = model(step[:1], cache=single)
+    torch.testing.assert_close(both.logits[0], solo.logits[0], rtol=0, atol=4e-3)
+
+
+@pytest.mark.parametrize("with_cache", [True, False])
+def test_without_a_handle_the_switched_config_still_computes_sdpa(with_cache: bool) -> None:
+    """Another cache, or none, on a model whose config is switched: padding and windows count as before."""
+    for name in ("llama group 3 d 64", "gemma3 windows in some layers"):
+        model, inputs = tiny_model(name), prompt([4, 11])
+        expected = generate(model, stock(model), inputs)
+        with near(model), torch.no_grad():
+            if with_cache:
+                assert_same(generate(model, stock(model), inputs), expected)
+            else:
+                logits = model(expected.sequences[:, :11], attention_mask=inputs["attention_mask"], use_cache=False)
+                torch.testing.assert_close(logits.logits[:, -1], expected.logits[0], rtol=1e-3, atol=2e-3)
