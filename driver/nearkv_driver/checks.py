@@ -118,7 +118,7 @@ def _check_new(
                 raise ValueError(f"job {i}: new_first = {rows.first} without new rows; it must be 0")
             continue
         last = int(end[begins[i] + counts[i] - 1]) if counts[i] else -1
-        if rows.first < 0 or (rows.first % TILE_TOKENS and rows.first != last):
+        if rows.first % TILE_TOKENS and rows.first != last:
             raise ValueError(
                 f"job {i}: new_first = {rows.first}; "
                 f"it must be a multiple of {TILE_TOKENS} or the end of the last segment"

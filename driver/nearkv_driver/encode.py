@@ -177,6 +177,8 @@ def _descriptor(
     """Values of the job structure, in the order of its fields."""
     if not 0 <= job.window < POSITIONS_MAX:
         raise ValueError(f"job {i}: window = {job.window}; it is 0 (none) to {POSITIONS_MAX - 1}")
+    if not 0 <= job.new_first <= POSITIONS_MAX:
+        raise ValueError(f"job {i}: new_first = {job.new_first}; positions are 0 to {POSITIONS_MAX - 1}")
     mantissa, exponent = scale_constant(job.scale, f"job {i}: scale")
     size = state_nbytes(shape.rows, shape.d)
     if job.state_in:
