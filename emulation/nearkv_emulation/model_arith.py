@@ -41,7 +41,9 @@ def block_integers(rows: Floats, least: int) -> tuple[Ints, Ints]:
     """
     if rows.shape[0] == 0:
         return np.zeros(rows.shape, np.int64), np.zeros(0, np.int64)
-    exponent = np.maximum(np.frexp(np.abs(rows).max(axis=1))[1].astype(np.int64), least)
+    largest = np.abs(rows).max(axis=1)
+    # frexp calls the exponent of zero 0; a row of zeros has the least one.
+    exponent = np.where(largest > 0, np.maximum(np.frexp(largest)[1], least), least).astype(np.int64)
     step = np.ldexp(1.0, SIGNIFICAND_BITS - 1 - exponent)[:, None]
     # Exact: rows hold at most 24 significant bits, so the sum with 0.5 needs rounding only where floor ignores it.
     integers = np.floor(rows * step + 0.5)

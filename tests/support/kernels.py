@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The implementations of the kernel contract, by name, for tests that every one of them must pass."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from nearkv_emulation.kernel import Kernel
+from nearkv_emulation.model import ModelKernel
+
+IMPLEMENTATIONS = ("model", "csim")
+
+
+@cache
+def kernel(name: str) -> Kernel:
+    """One shared instance: kernels keep nothing between runs, and tests would notice if one did."""
+    if name == "model":
+        return ModelKernel()
+    csim = pytest.importorskip("nearkv_emulation.csim", reason="the HLS kernel is not built in this tree")
+    made: Kernel = csim.CsimKernel()
+    return made
