@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import DriverError
-from nearkv_driver.registry import CardUrl, parse_url
+from nearkv_driver.registry import CardUrl
 
 from nearkv.doctor_check import Check
 from nearkv.doctor_storage import check_volume
@@ -54,9 +54,8 @@ TOOLS = (
 )
 
 
-def examine(cards: Sequence[str]) -> list[Check]:
-    """Every check, in the order of a first installation. ValueError for a URL that is none."""
-    urls = [parse_url(card) for card in cards]
+def examine(urls: Sequence[CardUrl]) -> list[Check]:
+    """Every check, in the order of a first installation."""
     checks = [check_python(), *map(check_package, PACKAGES)]
     checks += [check_tool(name, fix) for name, fix in TOOLS]
     checks.append(check_memory())

@@ -6,19 +6,17 @@ A folder that does not exist yet is judged by the nearest one above it; it is no
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
 from nearkv_driver.errors import DriverError
-from nearkv_driver.pagestore import PageFile, aligned_buffer
 from nearkv_driver.registry import CardUrl
-from nearkv_driver.regmap import PAGE_BYTES
 
 from nearkv.doctor_check import Check
 from nearkv.errors import one_line
 from nearkv.report import human_bytes, short_url
+from nearkv.volume_folders import nearest_folder, probe
 
 _SPACE_NBYTES = 256 << 20  # one full context of the default model is 8192 tokens of 23,040 B; the index comes on top
 
@@ -26,7 +24,7 @@ _SPACE_NBYTES = 256 << 20  # one full context of the default model is 8192 token
 def check_volume(url: CardUrl) -> list[Check]:
     """Direct I/O and free space of the folder in `ssd`, else of the folder for temporary files."""
     name = short_url(url.text)
-    folder = _existing(Path(url.options.get("ssd") or tempfile.gettempdir()))
+    folder = nearest_folder(Path(url.options.get("ssd") or tempfile.gettempdir()))
     return [check_direct(name, folder, needed=url.options.get("io") != "buffered"), check_space(name, folder)]
 
 
@@ -34,7 +32,7 @@ def check_direct(name: str, folder: Path, *, needed: bool = True) -> Check:
     """Writes one page with O_DIRECT, reads it back with O_DIRECT and compares."""
     title = f"{name} direct I/O"
     try:
-        _probe(folder)
+        probe(folder, direct=True)
     except (DriverError, OSError) as error:
         fix = "put the volume on ext4 or XFS with ssd=FOLDER, or add io=buffered to the URL"
         return Check(title, False, one_line(error), fix, optional=not needed)
@@ -46,28 +44,3 @@ def check_space(name: str, folder: Path) -> Check:
     ok = free >= _SPACE_NBYTES
     fix = "" if ok else f"free some space, or name a folder with {human_bytes(_SPACE_NBYTES)} or more with ssd=FOLDER"
     return Check(f"{name} free space", ok, f"{human_bytes(free)} in {folder}", fix)
-
-
-def _probe(folder: Path) -> None:
-    data = os.urandom(PAGE_BYTES)
-    back = aligned_buffer(PAGE_BYTES)
-    with (
-        tempfile.TemporaryDirectory(prefix=".nearkv-doctor-", dir=folder) as private,
-        PageFile.open(Path(private) / "probe", create=True) as file,
-    ):
-        file.grow(PAGE_BYTES)
-        file.write(data, 0)
-        file.sync()
-        file.read_into(back, 0)
-        if file.io != "direct":
-            raise OSError(f"{folder}: direct I/O was accepted at first and refused later")
-    if bytes(back) != data:
-        raise OSError(f"{folder}: what was read back is not what was written")
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
-    folder = folder.absolute()
-    while not folder.is_dir() and folder != folder.parent:
-        folder = folder.parent
-    return folder

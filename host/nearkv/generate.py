@@ -8,6 +8,7 @@ generation settings say. What can be refused is refused before a card is opened.
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -22,9 +23,12 @@ from nearkv.models.loading import LoadedModel, find_model, load_model
 from nearkv.models.runtime import quiet_transformers, torch_threads
 from nearkv.prefill import OnPrefill, PrefillWatch
 from nearkv.streaming import OnEnd, OnText, TokenSink
+from nearkv.volume_folders import check_folders
 
 if TYPE_CHECKING:
     from nearkv.stats import StoreStats
+
+_MODEL_PACKAGES = ("torch", "transformers", "safetensors", "tokenizers")
 
 OnStage = Callable[[str], None]
 
@@ -78,6 +82,7 @@ def generate(
         if threads is not None:
             check_count("threads", threads)
         find_model(model)
+        check_folders(urls)
     with ExitStack() as stack:
         stage(f"loading {model}")
         with _refusing():
@@ -88,7 +93,7 @@ def generate(
             check_context(inputs.lengths, max_new_tokens, _position_limit(loaded.model.config))
         stage(f"opening {len(urls)} cards")
         with _refusing():
-            cache = stack.enter_context(open_cache(loaded, urls))
+            cache = stack.enter_context(open_cache(loaded, [url.text for url in urls]))
         sink = _decode(loaded, inputs, cache, max_new_tokens, on_prefill, on_text, on_end)
         stats: StoreStats = cache.stats()
     return GenerationResult(
@@ -135,12 +140,17 @@ def _decode(
         network.generate(
             input_ids=inputs.ids,
             attention_mask=inputs.mask,
-            past_key_values=cache,
             max_new_tokens=max_new_tokens,
             do_sample=False,
             streamer=sink,
+            **{_cache_keyword(network): cache},
         )
     return sink
+
+
+def _cache_keyword(network: Any) -> str:
+    """transformers renamed it in 5.24 and warns of the old name."""
+    return "cache" if "cache" in inspect.signature(network.forward).parameters else "past_key_values"
 
 
 def _end_tokens(network: Any, tokenizer: Any) -> tuple[int, ...]:
@@ -168,6 +178,8 @@ def _refusing() -> Iterator[None]:
     except (ValueError, NotImplementedError, OSError) as error:
         raise UserError(one_line(error)) from error
     except ModuleNotFoundError as error:
+        if error.name not in _MODEL_PACKAGES:
+            raise
         raise UserError(f"the model needs {error.name}, which is not installed: pip install 'nearkv[torch]'") from error
 
 

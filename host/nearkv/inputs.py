@@ -54,22 +54,23 @@ def check_count(name: str, value: int) -> int:
     return value
 
 
-def check_cards(cards: Sequence[str]) -> tuple[str, ...]:
-    """The URLs, at least one, no card and no volume folder twice."""
+def check_cards(cards: Sequence[str]) -> tuple[CardUrl, ...]:
+    """The URLs, parsed: at least one, no card and no volume folder twice."""
     if isinstance(cards, str):
         raise TypeError("cards is a string; give a sequence of URLs, one per card")
     if not cards:
         raise UserError("there are no cards; give at least one URL, for example sw_emu:0")
     targets: dict[tuple[str, str], str] = {}
     folders: dict[str, str] = {}
-    for text in cards:
-        url = _parsed(text)
+    urls = tuple(_parsed(text) for text in cards)
+    for url in urls:
+        text = url.text
         if (first := targets.setdefault((url.scheme, url.target), text)) is not text:
             raise UserError(f"cards {first} and {text} are the same card; give each card once")
         folder = url.options.get("ssd")
-        if folder and (first := folders.setdefault(os.path.realpath(folder), text)) is not text:
+        if folder and (first := folders.setdefault(os.path.realpath(os.path.expanduser(folder)), text)) is not text:
             raise UserError(f"cards {first} and {text} have the same volume folder; give each card its own")
-    return tuple(cards)
+    return urls
 
 
 def _parsed(text: str) -> CardUrl:

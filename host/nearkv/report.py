@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A generation's figures as table rows for people and as a JSON document for programs. Pure: it prints nothing.
 
-Link bytes are payload (q, new k and v down; O, L, T up); lists, descriptors and status are overhead and stand apart.
+Link bytes are payload (q, new k and v down; O, L, T up). Descriptors, status and what clears outputs before a start are
+overhead and stand apart.
 Bytes that reach a card outside the lists (page checksums, rows brought in by prefill) are uploads, apart as well.
 """
 
@@ -71,7 +72,7 @@ def rows(result: GenerationResult) -> list[Row]:
         Row("link bytes", f"{human_bytes(down + up)} ({human_bytes(down)} down, {human_bytes(up)} up)"),
         Row("host offload would move", human_bytes(stats.host_offload_nbytes)),
         Row("ratio", "nothing moved" if ratio is None else f"{ratio:.1f} times fewer bytes"),
-        Row("overhead", f"{human_bytes(_total(stats, 'link_overhead'))} of descriptors and status"),
+        Row("overhead", f"{human_bytes(_total(stats, 'link_overhead'))} of lists, status and cleared outputs"),
         Row("uploads", f"{human_bytes(_total(stats, 'upload_nbytes'))} outside the lists"),
         Row("media read", human_bytes(_total(stats, "media_read_nbytes"))),
         Row("media written", _written(stats)),
@@ -134,8 +135,8 @@ def _speed(tokens: int, seconds: float) -> str:
 
 def _card(card: CardStats) -> str:
     return (
-        f"{human_bytes(card.kv_nbytes)} of {card.pairs} (sequence, KV head) pairs, "
-        f"{human_bytes(card.resident_nbytes)} resident in card memory"
+        f"{human_bytes(card.kv_nbytes)} in {card.pairs} (sequence, KV head) pairs, "
+        f"{human_bytes(card.dram_nbytes)} of card memory"
     )
 
 

@@ -33,4 +33,4 @@ def columns(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
 
 
 def _table(header: bool = False) -> Table:
-    return Table(box=box.SIMPLE_HEAD if header else box.SIMPLE, show_header=header, pad_edge=False)
+    return Table(box=box.ROUNDED, show_header=header)

@@ -184,7 +184,7 @@ def test_every_card_is_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "PACKAGES", ())
     monkeypatch.setattr(doctor, "check_card", lambda url: [Check(url.text, True, "")])
     monkeypatch.setattr(doctor, "check_volume", lambda url: [Check(f"volume of {url.text}", True, "")])
-    names = [check.name for check in doctor.examine(["sw_emu:0", "sw_emu:1"])]
+    names = [check.name for check in doctor.examine([parse_url("sw_emu:0"), parse_url("sw_emu:1")])]
     assert names == [
         "python",
         "g++",

@@ -61,6 +61,8 @@ class Model:
     def modules(self) -> Iterator[Any]:
         return iter(())
 
+    def forward(self, input_ids: Any, past_key_values: Any = None) -> None: ...
+
     def generate(self, *, input_ids: Any, streamer: Any, max_new_tokens: int, **options: Any) -> None:
         self.asked = {"max_new_tokens": max_new_tokens, **options}
         streamer.put(input_ids)
@@ -109,6 +111,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
             world.events.append("threads back")
 
     monkeypatch.setattr(subject, "find_model", lambda name: None)
+    monkeypatch.setattr(subject, "check_folders", lambda urls: None)
     monkeypatch.setattr(subject, "load_model", load_model)
     monkeypatch.setattr(subject, "open_cache", open_cache)
     monkeypatch.setattr(subject, "quiet_transformers", silence)
@@ -145,6 +148,17 @@ def test_only_greedy_settings_reach_the_model(world: World) -> None:
     assert world.model.asked["max_new_tokens"] == 8
     assert world.model.generation_config.eos_token_id == [END, 2]
     assert not hasattr(world.model.generation_config, "temperature")
+
+
+def test_the_cache_goes_under_the_name_that_the_model_takes(world: World) -> None:
+    class Renamed(Model):
+        def forward(self, input_ids: Any, cache: Any = None) -> None: ...  # type: ignore[override]
+
+    generate(["ab", "c"], max_new_tokens=8)
+    assert "past_key_values" in world.model.asked
+    world.model = Renamed(["hello"])
+    generate(["ab"], max_new_tokens=8)
+    assert "cache" in world.model.asked
 
 
 def test_cards_close_after_generation_and_threads_go_back(world: World) -> None:
@@ -209,6 +223,15 @@ def test_what_libraries_raise_for_a_bad_model_is_one_user_error(
 
     monkeypatch.setattr(subject, "load_model", load_model)
     with pytest.raises(UserError, match=text):
+        generate(["p"])
+
+
+def test_a_missing_module_of_our_own_is_no_user_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_model(name: str, *, cache_dir: object) -> Any:
+        raise ModuleNotFoundError("No module named 'nearkv.part'", name="nearkv.part")
+
+    monkeypatch.setattr(subject, "load_model", load_model)
+    with pytest.raises(ModuleNotFoundError, match="part"):
         generate(["p"])
 
 

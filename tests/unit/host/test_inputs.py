@@ -46,8 +46,9 @@ def test_counts_that_are_no_whole_numbers_are_type_errors(bad: Any) -> None:
         check_count("threads", bad)
 
 
-def test_cards_are_returned_as_given() -> None:
-    assert check_cards(["sw_emu:0", "sw_emu:1?dram=1G"]) == ("sw_emu:0", "sw_emu:1?dram=1G")
+def test_cards_are_returned_parsed() -> None:
+    urls = check_cards(["sw_emu:0", "sw_emu:1?dram=1G"])
+    assert [(url.text, dict(url.options)) for url in urls] == [("sw_emu:0", {}), ("sw_emu:1?dram=1G", {"dram": "1G"})]
 
 
 @pytest.mark.parametrize("bad", [["nosuch:0"], ["sw_emu"], [""], ["sw_emu:0?dram"]])
