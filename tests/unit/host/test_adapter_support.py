@@ -58,5 +58,10 @@ def test_supported_shapes(name: str) -> None:
 
 
 def test_the_layout_takes_its_name_from_the_config() -> None:
-    assert check_config(config(4, 2, 64)).layout.model == "llama"
+    made = config(4, 2, 64)
+    assert check_config(made).layout.model == "llama"
+    made._name_or_path = "owner/name"
+    assert check_config(made).layout.model == "owner/name"
+    made._name_or_path = "/somewhere/a-model"
+    assert check_config(made).layout.model == "a-model"
     assert check_config(small("GPTBigCodeConfig", n_embd=128, n_head=2, multi_query=True)).layout.kv_heads == 1

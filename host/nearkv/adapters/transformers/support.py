@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from nearkv_driver.regmap import HEAD_SIZES, ROWS_MAX
@@ -67,10 +68,15 @@ def check_config(config: PreTrainedConfig, model_name: str | None = None) -> Mod
         raise UnsupportedFeature(
             "num_key_value_heads", kv_heads, f"{heads // kv_heads} query heads share one, the kernel takes {ROWS_MAX}"
         )
-    name = model_name or getattr(config, "_name_or_path", "") or config.model_type
-    layout = ModelLayout(str(name), config.num_hidden_layers, heads, kv_heads, head_size)
+    layout = ModelLayout(model_name or _own_name(config), config.num_hidden_layers, heads, kv_heads, head_size)
     limit = getattr(config, "max_position_embeddings", None)
     return ModelFacts(layout, int(limit) if limit else None)
+
+
+def _own_name(config: PreTrainedConfig) -> str:
+    """The name the model was loaded by, without the folders of a local path; else its type."""
+    name = str(getattr(config, "_name_or_path", "") or config.model_type)
+    return PurePath(name).name if PurePath(name).is_absolute() else name
 
 
 def _refuse_fields(config: PreTrainedConfig) -> None:
