@@ -14,6 +14,7 @@ from pathlib import Path
 from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import TransportUnavailable
 from nearkv_driver.registry import CardUrl, parse_url
+from nearkv_driver.syscalls import Syscalls
 
 from nearkv.card_store import CardStore
 from nearkv.errors import UserError
@@ -22,7 +23,9 @@ from nearkv.volume import Volume
 from nearkv.volume_identity import VolumeIdentity, read_identity
 
 
-def open_cards(layout: ModelLayout, urls: Sequence[str], stack: ExitStack) -> list[CardStore]:
+def open_cards(
+    layout: ModelLayout, urls: Sequence[str], stack: ExitStack, syscalls: Syscalls | None = None
+) -> list[CardStore]:
     """One CardStore per URL, in that order; `stack` closes them and removes temporary volumes."""
     if not urls:
         raise UserError("a store needs at least one card URL")
@@ -37,7 +40,8 @@ def open_cards(layout: ModelLayout, urls: Sequence[str], stack: ExitStack) -> li
             supported = list(device.identity.head_sizes)
             raise UserError(f"{url.text}: head_size = {layout.head_size} is not in the card's {supported}")
         place = _temporary(stack) if folder is None else folder
-        volume = Volume(place, identity, layout.slot_nbytes, direct=url.option("io", "direct") == "direct")
+        direct = url.option("io", "direct") == "direct"
+        volume = Volume(place, identity, layout.slot_nbytes, direct=direct, syscalls=syscalls)
         stack.callback(volume.close)
         cards.append(CardStore(device, volume, layout, p2p=p2p))
     return cards

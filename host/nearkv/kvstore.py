@@ -14,17 +14,19 @@ from typing import Self
 
 import numpy as np
 from nearkv_driver.errors import DriverError
+from nearkv_driver.syscalls import Syscalls
 from numpy.typing import NDArray
 
 from nearkv import checks, sessions, spill
 from nearkv.attend_call import Query, attend
 from nearkv.card_store import CardStore
 from nearkv.cards import open_cards
+from nearkv.counters import card_stats
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.placement import place
 from nearkv.sequence import Part, SequenceInfo, SequenceState
-from nearkv.stats import StoreStats, card_stats, link_nbytes, offload_nbytes
+from nearkv.stats import StoreStats, link_nbytes, offload_nbytes
 from nearkv.tail import Tail, WriteBuffer
 
 Halves = NDArray[np.float16]
@@ -43,13 +45,15 @@ class KVStore:
         self._formula_nbytes = self._offload_nbytes = 0
 
     @classmethod
-    def open(cls, layout: ModelLayout, cards: Sequence[str]) -> Self:
+    def open(cls, layout: ModelLayout, cards: Sequence[str], *, syscalls: Syscalls | None = None) -> Self:
         """Opens the cards of these URLs, each with the volume in `?ssd=` or, without, a temporary one removed at close.
+
+        `syscalls` stands for the operating system under the volumes' data files; tests make it fail.
 
         UserError or ValueError for a bad URL, a volume made for something else, or the same volume twice.
         """
         with ExitStack() as stack:
-            opened = open_cards(layout, cards, stack)
+            opened = open_cards(layout, cards, stack, syscalls)
             return cls(layout, opened, stack.pop_all())
 
     def __enter__(self) -> Self:
@@ -58,7 +62,12 @@ class KVStore:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except DriverError as failed:
+            if error is None:
+                raise
+            error.add_note(f"and closing the store: {failed}")
 
     def add_sequence(self, name: str | None = None) -> int:
         """A new, empty sequence; with a name it stays on the volumes as of its last `flush`, else it goes at close."""

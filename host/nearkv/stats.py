@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nearkv.card_store import CardStore
 from nearkv.layout import ELEMENT_NBYTES, ModelLayout
-from nearkv.sequence import SequenceState
 
 
 @dataclass(frozen=True)
@@ -67,34 +64,3 @@ def link_nbytes(layout: ModelLayout, query_tokens: int, new_tokens: int) -> int:
 def offload_nbytes(layout: ModelLayout, tokens: int) -> int:
     """What moving the K and V of one sequence and layer to the host would take."""
     return 2 * layout.kv_heads * layout.d_pad * ELEMENT_NBYTES * tokens
-
-
-def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) -> CardStats:
-    """Reads the counters of card `number`; `states` are all open sequences."""
-    traffic, layout = card.device.traffic, card.layout
-    kv_nbytes = sum(
-        sum(state.tail.end) * len(part.data.heads) * 2 * layout.row_nbytes
-        for state in states
-        for part in state.parts
-        if part.number == number
-    )
-    return CardStats(
-        url=card.device.url,
-        path="p2p" if card.p2p else "bounce",
-        io=card.volume.io,
-        sequences=len(card.sequences),
-        pairs=sum(len(s.heads) for s in card.sequences),
-        kv_nbytes=kv_nbytes,
-        resident_nbytes=card.pool.used_nbytes,
-        dram_nbytes=card.dram_nbytes,
-        link_down_payload=traffic.down_payload,
-        link_up_payload=traffic.up_payload,
-        link_overhead=traffic.down_overhead + traffic.up_overhead,
-        upload_nbytes=traffic.upload_nbytes,
-        media_read_nbytes=card.volume.read_nbytes,
-        media_write_nbytes=card.volume.write_nbytes,
-        jobs=traffic.jobs,
-        lists=traffic.lists,
-        kernel_beats=traffic.kv_beats,
-        saturated_jobs=traffic.saturated_jobs,
-    )

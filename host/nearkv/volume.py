@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nearkv_driver.errors import StorageError
 from nearkv_driver.pagestore import PageFile
+from nearkv_driver.syscalls import Syscalls
 from nearkv_driver.transport import Bytes
 
 from nearkv.runs import RunAllocator
@@ -36,14 +37,22 @@ class _DataFile:
 class Volume:
     """Open until `close`. One process at a time: VolumeBusy names the other."""
 
-    def __init__(self, folder: Path, identity: VolumeIdentity, slot_nbytes: int, *, direct: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        identity: VolumeIdentity,
+        slot_nbytes: int,
+        *,
+        direct: bool = True,
+        syscalls: Syscalls | None = None,
+    ) -> None:
         """Opens or creates. VolumeMismatch before any write when the folder was made for something else."""
         found = read_identity(folder)
         if found:
             identity.check(found, folder)
         if not folder.parent.is_dir():
             raise StorageError(f"its parent folder {folder.parent} does not exist", path=str(folder))
-        self.folder, self.direct = folder, direct
+        self.folder, self.direct, self._syscalls = folder, direct, syscalls
         self._slot_nbytes = slot_nbytes
         self._file_slots = max(_FILE_NBYTES // slot_nbytes, identity.kv_heads)
         self._files: list[_DataFile] = []
@@ -152,7 +161,7 @@ class Volume:
 
     def _open_files(self) -> None:
         while (path := self._path(len(self._files))).exists():
-            pages = PageFile.open(path, create=False, direct=self.direct)
+            pages = PageFile.open(path, create=False, direct=self.direct, syscalls=self._syscalls)
             found = pages.size
             slots = -(-found // self._slot_nbytes)
             self._files.append(_DataFile(pages, RunAllocator(slots), found))
@@ -166,7 +175,7 @@ class Volume:
 
     def _add_file(self) -> None:
         path = self._path(len(self._files))
-        pages = PageFile.open(path, create=True, direct=self.direct)
+        pages = PageFile.open(path, create=True, direct=self.direct, syscalls=self._syscalls)
         self._files.append(_DataFile(pages, RunAllocator(), 0))
         sync_folder(self.folder)
 

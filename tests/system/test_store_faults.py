@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call that fails leaves the store as it was: lengths, rows and answers; and it can be made again."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nearkv.kvstore import KVStore
+from nearkv_driver.errors import DirectIoUnavailable, JobError, OutOfDeviceMemory, StorageError
+from nearkv_driver.syscalls import SystemCalls
+from nearkv_emulation.storage_faults import Fails, FaultySyscalls
+
+from tests.support.stores import Mirror, die, layout, urls
+
+
+@pytest.fixture
+def calls() -> FaultySyscalls:
+    return FaultySyscalls(SystemCalls())
+
+
+@pytest.fixture
+def mirror(calls: FaultySyscalls, tmp_path: Path) -> Iterator[Mirror]:
+    with KVStore.open(layout(), urls(2, tmp_path), syscalls=calls) as store:
+        yield Mirror(store)
+        calls.faults = []
+
+
+def rest_of_state(mirror: Mirror) -> tuple[object, ...]:
+    states = mirror.store._sequences.values()
+    return tuple((list(s.tail.stored), list(s.tail.end)) for s in states)
+
+
+def spoil_tail(mirror: Mirror, sequence: int, value: float) -> None:
+    """Writes `value` into the last live tail row of layer 1 on every card, and only there."""
+    state = mirror.store._sequences[sequence]
+    tail = state.tail
+    row = tail.row(1, tail.end[1] - 1)
+    for part in state.parts:
+        rows = part.rows(tail.at(1, row, 1)).copy()
+        if np.isnan(value):
+            rows[...] = value
+        part.card.upload_tail(part.data, 1, row, rows)
+
+
+def test_a_job_that_fails_keeps_no_new_row(mirror: Mirror) -> None:
+    a, b = mirror.add(), mirror.add()
+    mirror.append([a, b], 40)
+    spoil_tail(mirror, b, np.nan)
+    before = rest_of_state(mirror)
+    q, k, v = mirror.draw(2, 3)
+    with pytest.raises(JobError, match="nonfinite_kv") as caught:
+        mirror.store.attend(1, [a, b], q, k, v, scale=0.125)
+    assert any(f"layer 1, sequence {b}, KV head" in note for note in caught.value.__notes__)
+    assert rest_of_state(mirror) == before
+    spoil_tail(mirror, b, 0)
+    mirror.step([a, b], 3)
+    mirror.check_rows(b)
+
+
+def test_a_full_disk_loses_no_token_and_the_call_works_later(mirror: Mirror, calls: FaultySyscalls) -> None:
+    sequence = mirror.add("a")
+    mirror.append([sequence], 127)
+    mirror.step([sequence])
+    mirror.step([sequence], 31)
+    calls.faults = [Fails("allocate", errno.ENOSPC, first=1 + calls.calls["allocate"], last=None)]
+    mirror.step([sequence])
+    before = rest_of_state(mirror)
+    q, k, v = mirror.draw(1, 1)
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"data-000000\.pages: disk full: .* free"):
+            mirror.store.attend(0, [sequence], q, k, v, scale=0.125)
+        assert rest_of_state(mirror) == before
+    mirror.query([sequence])
+    mirror.check_rows(sequence)
+    calls.faults = []
+    mirror.step([sequence])
+    mirror.store.flush()
+    mirror.check_rows(sequence)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+@pytest.mark.parametrize("call", ["pwritev", "preadv"])
+def test_a_failed_transfer_in_an_append_stores_nothing(
+    mirror: Mirror, calls: FaultySyscalls, call: str, nth: int
+) -> None:
+    sequences = [mirror.add("a"), mirror.add()]
+    mirror.append(sequences, 40)
+    before, buffered = rest_of_state(mirror), mirror.store.stats().write_buffer_nbytes
+    done = calls.calls[call]
+    calls.faults = [Fails(call, errno.EIO, first=done + nth, last=done + nth)]
+    _, k, v = mirror.draw(2, 150)
+    with pytest.raises(StorageError, match="EIO"):
+        mirror.store.append(0, sequences, k, v)
+    assert rest_of_state(mirror) == before
+    assert mirror.store.stats().write_buffer_nbytes == buffered
+    mirror.query(sequences)
+    mirror.append(sequences, 150)
+    mirror.step(sequences)
+    for sequence in sequences:
+        mirror.check_rows(sequence)
+
+
+def test_a_failed_sync_commits_nothing_and_is_not_forgotten(
+    mirror: Mirror, calls: FaultySyscalls, tmp_path: Path
+) -> None:
+    sequence = mirror.add("a")
+    mirror.append([sequence], 40)
+    mirror.store.flush()
+    calls.faults = [Fails("fdatasync", first=calls.calls["fdatasync"] + 1, last=calls.calls["fdatasync"] + 1)]
+    _, k, v = mirror.draw(1, 60)
+    mirror.store.append(0, [sequence], k, v)
+    before = rest_of_state(mirror)
+    with pytest.raises(StorageError, match="sync"):
+        mirror.store.append(1, [sequence], k, v)
+    assert rest_of_state(mirror) == before
+    with pytest.raises(StorageError, match="not known to be stored"):
+        mirror.store.append(1, [sequence], k, v)
+    mirror.store.crop(sequence, 40)
+    mirror.query([sequence])
+    mirror.store.close()
+    with KVStore.open(layout(), urls(2, tmp_path)) as store:
+        mirror.store = store
+        assert store.length(store.open_sequence("a")) == 40
+        mirror.check_rows(0)
+
+
+def test_an_index_that_fails_on_one_card_is_taken_back_on_the_other(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sequence = mirror.add("a")
+    mirror.append([sequence], 40)
+    mirror.store.flush()
+    mirror.append([sequence], 30, layers=[0])
+    before = rest_of_state(mirror)
+    _, k, v = mirror.draw(1, 30)
+
+    def full(*_: object) -> None:
+        raise StorageError("database or disk is full", path="index.sqlite")
+
+    index = mirror.store._cards[1].volume.index
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "add_spill", full)
+        with pytest.raises(StorageError, match="disk is full"):
+            mirror.store.append(1, [sequence], k, v)
+    assert rest_of_state(mirror) == before
+    records = [card.volume.index.find("a") for card in mirror.store._cards]
+    assert [(r.stored, r.tokens) for r in records if r] == [(32, 40), (32, 40)]
+    mirror.append([sequence], 30, layers=[1])
+    mirror.step([sequence])
+    mirror.store.close()
+    with KVStore.open(layout(), urls(2, tmp_path)) as store:
+        mirror.store = store
+        assert store.length(store.open_sequence("a")) == 71
+        mirror.check_rows(0)
+
+
+def test_a_failed_flush_leaves_what_an_earlier_one_saved(mirror: Mirror, calls: FaultySyscalls, tmp_path: Path) -> None:
+    sequence = mirror.add("a")
+    mirror.append([sequence], 7)
+    mirror.store.flush()
+    mirror.append([sequence], 7)
+    calls.faults = [Fails("pwritev", first=calls.calls["pwritev"] + 2, last=None)]
+    with pytest.raises(StorageError, match="EIO"):
+        mirror.store.flush()
+    mirror.query([sequence])
+    die(mirror.store)
+    with KVStore.open(layout(), urls(2, tmp_path)) as store:
+        mirror.store = store
+        assert store.length(store.open_sequence("a")) == 7
+        mirror.moved(0, 0, 7)
+        mirror.check_rows(0)
+
+
+def test_a_failed_crop_keeps_the_sequence(mirror: Mirror, calls: FaultySyscalls) -> None:
+    sequence = mirror.add("a")
+    mirror.append([sequence], 140)
+    before = rest_of_state(mirror)
+    calls.faults = [Fails("preadv", first=calls.calls["preadv"] + 1, last=None)]
+    with pytest.raises(StorageError, match="EIO"):
+        mirror.store.crop(sequence, 70)
+    assert rest_of_state(mirror) == before
+    calls.faults = []
+    mirror.query([sequence])
+    mirror.crop(sequence, 70)
+    mirror.query([sequence])
+
+
+def test_a_full_card_says_what_it_needs_and_keeps_what_it_has() -> None:
+    shape = layout(layers=4)
+    with KVStore.open(shape, ["sw_emu:0?dram=2M"]) as store:
+        mirror = Mirror(store)
+        a = mirror.add()
+        mirror.append([a], 200)
+        free = store._cards[0].volume.free_nbytes
+        _, k, v = mirror.draw(1, 2000)
+        with pytest.raises(OutOfDeviceMemory, match=r"needs \d+ bytes, \d+ are available; .*dram=") as caught:
+            store.append(0, [a], k, v)
+        assert caught.value.needed > caught.value.available
+        assert store.length(a) == store.length(a, 0) == 200
+        assert store._cards[0].volume.free_nbytes >= free
+        mirror.query([a])
+        mirror.check_rows(a)
+        with pytest.raises(OutOfDeviceMemory, match="tail of a new sequence"):
+            _repeat(store.add_sequence)
+        for sequence in list(store._sequences)[1:]:
+            store.free(sequence)
+        mirror.append([a], 50)
+        mirror.step([a])
+
+
+def test_decode_into_a_full_card_fails_before_the_token_that_needs_room() -> None:
+    shape = layout(layers=1, query_heads=1, kv_heads=1)
+    with KVStore.open(shape, ["sw_emu:0?dram=256K"]) as store:
+        mirror = Mirror(store)
+        sequence = mirror.add()
+        mirror.append([sequence], 128)
+        with pytest.raises(OutOfDeviceMemory, match="card memory is full"):
+            _repeat(lambda: mirror.step([sequence]))
+        assert store.length(sequence) % shape.unit_tokens == 0
+        assert store.length(sequence) == mirror.rows[sequence, 0][0].shape[1] > 128
+        mirror.query([sequence])
+        mirror.crop(sequence, 100)
+        mirror.step([sequence])
+
+
+def test_a_file_system_that_refuses_direct_io_is_refused_with_the_way_out(
+    tmp_path: Path, calls: FaultySyscalls
+) -> None:
+    calls.faults = [Fails("pwritev", errno.EINVAL, last=None)]
+    with pytest.raises(DirectIoUnavailable, match="io=buffered"):
+        KVStore.open(layout(), urls(1, tmp_path), syscalls=calls)
+    left = [path.name for path in (tmp_path / "card0").iterdir()]
+    assert left == ["lock"]
+    KVStore.open(layout(), urls(1, tmp_path, options="&io=buffered")).close()
+
+
+def test_direct_io_refused_later_goes_on_buffered_and_shows(mirror: Mirror, calls: FaultySyscalls) -> None:
+    sequence = mirror.add()
+    done = calls.calls["pwritev"]
+    calls.faults = [Fails("pwritev", errno.EINVAL, first=done + 1, last=done + 1)]
+    mirror.append([sequence], 64)
+    mirror.query([sequence])
+    assert {card.io for card in mirror.store.stats().cards} == {"direct", "buffered"}
+
+
+def _repeat(call: Callable[[], object]) -> None:
+    for _ in range(2000):
+        call()

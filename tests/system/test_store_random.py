@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random histories of a store on emulated cards beside plain arrays: nothing is lost or made up, answers agree."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from nearkv.kvstore import KVStore
+
+from tests.support.stores import Mirror, die, layout, urls
+
+MOST_SEQUENCES = 4
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Sequences 'named' survive reopening with what they held at the last flush or complete spill."""
+
+    @initialize(cards=st.integers(1, 3), head_size=st.sampled_from([64, 80, 128]), seed=st.integers(0, 2**20))
+    def begin(self, cards: int, head_size: int, seed: int) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.urls = urls(cards, Path(self.folder.name))
+        self.layout = layout(head_size=head_size)
+        self.mirror = Mirror(KVStore.open(self.layout, self.urls), seed)
+        self.names: dict[int, str | None] = {}
+        self.count = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "mirror"):
+            self.mirror.store.close()
+            self.folder.cleanup()
+
+    def some(self, data: st.DataObject, least: int = 1) -> list[int]:
+        return data.draw(st.lists(st.sampled_from(sorted(self.names)), unique=True, min_size=least), label="sequences")
+
+    @precondition(lambda self: len(self.names) < MOST_SEQUENCES)
+    @rule(named=st.booleans())
+    def add(self, named: bool) -> None:
+        self.count += 1
+        name = f"s{self.count}" if named else None
+        self.names[self.mirror.add(name)] = name
+
+    @precondition(lambda self: self.names)
+    @rule(data=st.data(), n=st.integers(0, 200))
+    def append(self, data: st.DataObject, n: int) -> None:
+        self.mirror.append(self.some(data), n)
+
+    @precondition(lambda self: self.names)
+    @rule(data=st.data(), n=st.integers(1, 32), window=st.sampled_from([0, 0, 1, 40, 300]), masked=st.booleans())
+    def step(self, data: st.DataObject, n: int, window: int, masked: bool) -> None:
+        batch = self.some(data)
+        valid = self.mirror.random.random((len(batch), n)) < 0.7 if masked else None
+        self.mirror.step(batch, n, window, valid)
+
+    @precondition(lambda self: self.names)
+    @rule(data=st.data(), part=st.floats(0, 1))
+    def crop(self, data: st.DataObject, part: float) -> None:
+        sequence = self.some(data)[0]
+        self.mirror.crop(sequence, int(self.mirror.store.length(sequence) * part))
+
+    @precondition(lambda self: self.names)
+    @rule(data=st.data())
+    def free(self, data: st.DataObject) -> None:
+        sequence = self.some(data)[0]
+        name = self.names.pop(sequence)
+        self.mirror.store.free(sequence)
+        if name is not None:
+            opened = self.mirror.store.open_sequence(name)
+            self.mirror.moved(sequence, opened, self.mirror.store.length(opened))
+            self.names[opened] = name
+
+    @rule()
+    def flush(self) -> None:
+        self.mirror.store.flush()
+
+    @rule(cleanly=st.booleans())
+    def reopen(self, cleanly: bool) -> None:
+        """Closes, or ends as a process that dies would; what is left of a named sequence is a prefix."""
+        least = {}
+        store = self.mirror.store
+        for sequence, name in self.names.items():
+            if name is not None:
+                tokens = store.length(sequence)
+                least[name] = (sequence, tokens if cleanly else tokens - tokens % self.layout.unit_tokens, tokens)
+        if cleanly:
+            store.close()
+        else:
+            die(store)
+        self.mirror.store = KVStore.open(self.layout, self.urls)
+        self.names = {}
+        for name, (sequence, floor, ceiling) in least.items():
+            opened = self.mirror.store.open_sequence(name)
+            tokens = self.mirror.store.length(opened)
+            # Whole units of earlier calls are there; those of the last call may still be in the write buffer.
+            assert tokens <= ceiling
+            assert tokens >= (floor if cleanly else floor - 64)
+            rows = {key: value for key, value in self.mirror.rows.items() if key[0] == sequence}
+            fresh = {(1000 + opened, layer): (k[:, :tokens], v[:, :tokens]) for (_, layer), (k, v) in rows.items()}
+            self.mirror.rows.update(fresh)
+            self.names[opened] = name
+        kept = {(s - 1000, layer): kv for (s, layer), kv in self.mirror.rows.items() if s >= 1000}
+        self.mirror.rows = kept
+
+    @invariant()
+    def lengths_agree(self) -> None:
+        for sequence in getattr(self, "names", ()):
+            assert self.mirror.store.length(sequence) == self.mirror.rows[sequence, 0][0].shape[1]
+
+    @precondition(lambda self: self.names)
+    @rule(data=st.data())
+    def compare(self, data: st.DataObject) -> None:
+        batch = self.some(data)
+        self.mirror.query(batch)
+        self.mirror.check_rows(batch[0])
+
+    @invariant()
+    def the_write_buffer_counts_its_rows(self) -> None:
+        if not hasattr(self, "mirror"):
+            return
+        states = self.mirror.store._sequences.values()
+        rows = sum(state.tail.live(layer) for state in states for layer in range(2))
+        token_nbytes = self.layout.kv_bytes_per_token // 2
+        assert self.mirror.store.stats().write_buffer_nbytes == rows * token_nbytes
+        assert not np.isnan([state.tokens for state in states]).any()
+
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(
+    max_examples=12, stateful_step_count=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
