@@ -14,12 +14,14 @@ from nearkv_driver.errors import BuildMismatch, JobError, ReplyIncomplete
 from nearkv_driver.regmap import (
     BINS,
     CONTRACT_VERSION,
+    EMPTY_T,
     HEAD_SIZES,
     IDENTITY,
     IDENTITY_MAGIC,
     LIST,
     NOT_APPLICABLE,
     REGMAP_HASH,
+    STATE_T_LIMIT,
     STATUS,
     WORD_BYTES,
     Implementation,
@@ -109,19 +111,23 @@ def raise_for_status(statuses: NDArray[np.void], card: str = "") -> None:
 
 
 def _refuse_poison(reply: NDArray[np.uint8], message: Message, card: str) -> None:
-    """The last words of an output hold (L, T), where poison cannot be a value; elsewhere a whole word of it is one."""
+    """Finds what the kernel left unwritten: a whole word of poison, or an end that no output has.
+
+    An output ends with (L, T) and zeros, which are written last. Poison is no L, no T and not zero.
+    """
     begin = message.jobs[0].offset
     words = reply[begin:].view(np.uint64).reshape(-1, WORD_BYTES // 8)
     unwritten = (words[:, 0] == _POISON64) & (words == _POISON64).all(axis=1)
     if unwritten.any():
-        at = begin + int(np.argmax(unwritten)) * WORD_BYTES
-        _incomplete(message, at, card)
-    for e in message.jobs:
-        if e.output and not e.raw:
-            at = e.offset + e.rows * e.d_pad * 4
-            pairs = reply[at : at + e.rows * 8].view(np.uint32)
-            if (pairs == _POISON32).any():
-                _incomplete(message, at, card)
+        _incomplete(message, begin + int(np.argmax(unwritten)) * WORD_BYTES, card)
+    for i, e in enumerate(message.jobs):
+        if e.output:
+            end = message.jobs[i + 1].offset if i + 1 < len(message.jobs) else message.reply_nbytes
+            split, size = _split(e)
+            t = _raw_rest(reply, e)[:, BINS] if e.raw else _pairs(reply, e)[:, 1].view(np.int32)
+            possible = (np.abs(t) < STATE_T_LIMIT) | (t == EMPTY_T)
+            if not possible.all() or reply[split + size : end].any():
+                _incomplete(message, split, card)
 
 
 def _incomplete(message: Message, at: int, card: str) -> None:
@@ -132,18 +138,37 @@ def _incomplete(message: Message, at: int, card: str) -> None:
 
 def _output(reply: NDArray[np.uint8], e: Expected, saturated: bool, beats: int, cycles: int) -> AttendResult:
     rows = e.rows if e.output else 0
-    split = e.offset + rows * e.d_pad * 4
-    o = reply[e.offset : split].view(np.float32).reshape(rows, e.d_pad)[:, : e.head_size]
-    pairs = reply[split : split + rows * 8].reshape(rows, 8)
-    l, t = pairs[:, :4].view(np.float32)[:, 0], pairs[:, 4:].view(np.int32)[:, 0]  # noqa: E741
-    return AttendResult(o, l, t, saturated, beats, cycles)
+    o = reply[e.offset : e.offset + rows * e.d_pad * 4].view(np.float32).reshape(rows, e.d_pad)[:, : e.head_size]
+    pairs = _pairs(reply, e)[:rows]
+    return AttendResult(o, pairs[:, 0].view(np.float32), pairs[:, 1].view(np.int32), saturated, beats, cycles)
 
 
 def _raw(reply: NDArray[np.uint8], e: Expected, saturated: bool, beats: int, cycles: int) -> RawResult:
-    split = e.offset + e.rows * BINS * e.d_pad * 8
+    split, _ = _split(e)
     o = reply[e.offset : split].view(np.int64).reshape(e.rows, BINS, e.d_pad)[:, :, : e.head_size]
-    rest = reply[split : split + e.rows * (BINS + 1) * 8].view(np.int64).reshape(e.rows, BINS + 1)
+    rest = _raw_rest(reply, e)
     return RawResult(o, rest[:, :BINS], rest[:, BINS].astype(np.int32), saturated, beats, cycles)
+
+
+def _split(e: Expected) -> tuple[int, int]:
+    """Where O ends and L and T begin, and their bytes without padding; 0 bytes without output."""
+    if not e.output:
+        return e.offset, 0
+    if e.raw:
+        return e.offset + e.rows * BINS * e.d_pad * 8, e.rows * (BINS + 1) * 8
+    return e.offset + e.rows * e.d_pad * 4, e.rows * 8
+
+
+def _pairs(reply: NDArray[np.uint8], e: Expected) -> NDArray[np.uint32]:
+    """(L, T) per row, as the words they travel in."""
+    split, size = _split(e)
+    return reply[split : split + size].view(np.uint32).reshape(-1, 2)
+
+
+def _raw_rest(reply: NDArray[np.uint8], e: Expected) -> NDArray[np.int64]:
+    """L in its bins, then T, per row."""
+    split, size = _split(e)
+    return reply[split : split + size].view(np.int64).reshape(-1, BINS + 1)
 
 
 def _fields(status: np.void) -> Mapping[str, int]:

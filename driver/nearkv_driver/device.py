@@ -34,7 +34,8 @@ from nearkv_driver.traffic import Traffic
 from nearkv_driver.transport import Buffer, Bytes, CardInfo, Transport
 from nearkv_driver.windows import Window, Windows
 
-_SLICE_S = 0.05
+# One pause: long enough to cost nothing, short enough to keep the time limit.
+_SLICE_S, _LEAST_S = 0.05, 0.001
 _FIRST_NBYTES = 1 << 16
 
 
@@ -212,7 +213,7 @@ class NearDevice:
             if elapsed_s >= limit_s:
                 raise self._timed_out(ticket, elapsed_s, register, out)
             try:
-                self._transport.pause(min(_SLICE_S, limit_s - elapsed_s))
+                self._transport.pause(min(_SLICE_S, max(_LEAST_S, limit_s - elapsed_s)))
             except DriverError as error:
                 self._unusable = f"the card failed ({error})"
                 raise

@@ -30,18 +30,18 @@ class CardFaults:
 
 
 class FaultyTransport:
-    """A transport that fails as `faults` say, which may be replaced at any time."""
+    """A transport that fails as `faults` say, which may be replaced at any time. `reads` counts register reads."""
 
     def __init__(self, inner: Transport, faults: CardFaults | None = None) -> None:
         self._inner = inner
-        self._reads = 0
+        self.reads = 0
         self.faults = faults if faults is not None else CardFaults()
 
     def read32(self, offset: int) -> int:
         value = self._inner.read32(offset)
-        self._reads += 1
+        self.reads += 1
         limit = self.faults.gone_after_reads
-        if limit is not None and self._reads > limit:
+        if limit is not None and self.reads > limit:
             return REGISTER_GONE
         return value & ~CTRL_DONE if self.faults.never_done and offset == ADDR_CTRL else value
 

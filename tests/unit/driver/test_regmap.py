@@ -162,7 +162,15 @@ def compiles(text: str, folder: Path) -> bool:
         pytest.skip("g++ is not installed")
     source = folder / "checks.cpp"
     source.write_text(text)
-    command = [compiler, "-std=c++14", "-fsyntax-only", "-Wall", "-Werror", f"-I{ROOT / 'fpga/hls/include'}", source]
+    command = [
+        compiler,
+        "-std=c++14",
+        "-fsyntax-only",
+        "-Wall",
+        "-Werror",
+        f"-I{ROOT / 'fpga/hls/include'}",
+        str(source),
+    ]
     return subprocess.run(command, capture_output=True, timeout=120).returncode == 0
 
 
