@@ -122,12 +122,13 @@ class PageFile:
         _pages("size", data.nbytes)
         done = stalled = 0
         while done < data.nbytes:
+            direct = self._direct
             try:
                 got = self._calls.preadv(self._handle(), data[done:], offset + done)
             except InterruptedError:
                 continue
             except OSError as error:
-                if self._lost_direct(error, "read", offset + done, data.nbytes - done):
+                if direct and self._lost_direct(error, "read", offset + done, data.nbytes - done):
                     continue
                 raise _failed("read", self.path, error, offset + done, data.nbytes - done) from error
             # Direct I/O goes on at a page; a part of a page is read again, once.
@@ -159,12 +160,13 @@ class PageFile:
             pages[:] = source
         done = stalled = 0
         while done < pages.nbytes:
+            direct = self._direct
             try:
                 put = self._calls.pwritev(self._handle(), pages[done:], offset + done)
             except InterruptedError:
                 continue
             except OSError as error:
-                if self._lost_direct(error, "write", offset + done, pages.nbytes - done):
+                if direct and self._lost_direct(error, "write", offset + done, pages.nbytes - done):
                     continue
                 if error.errno == errno.ENOSPC:
                     raise self._full(error, offset + done, pages.nbytes - done) from error
@@ -225,13 +227,12 @@ class PageFile:
             raise _failed("probe", self.path, error, 0, PAGE_BYTES) from error
 
     def _lost_direct(self, error: OSError, what: str, offset: int, nbytes: int) -> bool:
-        """Whether the transfer failed because direct I/O is refused and is worth another try without."""
+        """Whether a direct transfer failed because it was direct, and is worth another try without."""
         if error.errno != errno.EINVAL:
             return False
         with self._lock:
             if not self._direct:
-                # Another thread may have turned it off since this transfer began; a second refusal is an error.
-                return False
+                return True  # another thread has turned it off since this transfer began
             self._calls.clear_direct(self._fd)
             self._direct = False
             self.direct_refusals += 1
