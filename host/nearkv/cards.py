@@ -32,13 +32,16 @@ def open_cards(
     parsed = [parse_url(url) for url in urls]
     folders = [_folder(url) for url in parsed]
     identities = _identities(layout, folders)
-    cards = []
-    for url, folder, identity in zip(parsed, folders, identities, strict=True):
+    # Every card is opened and judged before the first volume is made: a refusal by the last one leaves nothing behind.
+    opened = []
+    for url in parsed:
         device = stack.enter_context(NearDevice.open(url.text))
-        p2p = _p2p(url, device)
         if layout.head_size not in device.identity.head_sizes:
             supported = list(device.identity.head_sizes)
             raise UserError(f"{url.text}: head_size = {layout.head_size} is not in the card's {supported}")
+        opened.append((device, _p2p(url, device)))
+    cards = []
+    for url, folder, identity, (device, p2p) in zip(parsed, folders, identities, opened, strict=True):
         place = _temporary(stack) if folder is None else folder
         direct = url.option("io", "direct") == "direct"
         volume = Volume(place, identity, layout.slot_nbytes, direct=direct, syscalls=syscalls)
