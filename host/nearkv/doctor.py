@@ -114,13 +114,12 @@ def check_card(url: CardUrl, open_card: Callable[[str], NearDevice] = NearDevice
     except (DriverError, ValueError, OSError) as error:
         remedy = getattr(error, "remedy", "") or "see the message; nearkv doctor --debug shows where it comes from"
         return [Check(f"{name} opens", False, one_line(error), remedy)]
-    kind = "emulated" if info.simulated else "real"
-    found = f"{kind}, {info.platform}, kernel {identity.implementation.name.lower()}"
+    kernel = f"{identity.implementation.name.lower()} kernel of contract {identity.version}"
     memory = human_bytes(sum(bank.nbytes for bank in info.banks))
     bounce = url.options.get("p2p") == "bounce"
     fix = "" if info.p2p else "enable P2P on the card, or add p2p=bounce to its URL: slower, through host memory"
     return [
-        Check(f"{name} opens", True, f"{found}, {memory} of card memory"),
+        Check(f"{name} opens", True, f"{info.platform}; {kernel}; {memory} of card memory"),
         Check(f"{name} P2P", info.p2p, "works" if info.p2p else info.p2p_reason, fix, optional=bounce),
     ]
 

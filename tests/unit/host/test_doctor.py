@@ -82,7 +82,7 @@ class Card:
             p2p_reason="" if p2p else "switched off",
             banks=(Bank("DDR[0]", 0, 0, 4 << 30),),
         )
-        self.identity = SimpleNamespace(implementation=SimpleNamespace(name="HLS"))
+        self.identity = SimpleNamespace(implementation=SimpleNamespace(name="HLS"), version=1)
 
     def __enter__(self) -> Card:
         return self
@@ -102,7 +102,7 @@ def open_as(card: Card | Exception) -> Any:
 def test_a_card_that_opens_shows_its_kernel_and_memory() -> None:
     opens, p2p = check_card(parse_url("sw_emu:0?dram=4G"), open_as(Card()))
     assert (opens.name, opens.ok) == ("sw_emu:0 opens", True)
-    assert opens.found == "emulated, emulation, kernel hls, 4.0 GiB of card memory"
+    assert opens.found == "emulation; hls kernel of contract 1; 4.0 GiB of card memory"
     assert p2p.ok
 
 
