@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from nearkv_driver.commands import AttendJob, segments
+from nearkv_driver.device import NearDevice
 from nearkv_driver.registry import parse_url
+from nearkv_driver.sizes import padded
 from nearkv_driver.transport import Buffer
 from nearkv_emulation.card import EmulatedCard, card_info
 from nearkv_emulation.kernel import Kernel
@@ -21,7 +23,7 @@ def card_with(kernel: Kernel, url: str = SMALL) -> EmulatedCard:
 
 def job_over(buffer: Buffer | None, tokens: int = 128, head_size: int = 64, rows: int = 3, **changes: Any) -> AttendJob:
     """A job of one query token over `tokens` tokens, K at the start of `buffer` and V behind; no buffer, no segment."""
-    d_pad = -(-head_size // 32) * 32
+    d_pad = padded(head_size)
     table = segments()
     if buffer is not None:
         table = segments([(tokens, 0, buffer.address, buffer.address + tokens * d_pad * 2, 0)])
@@ -33,3 +35,14 @@ def job_over(buffer: Buffer | None, tokens: int = 128, head_size: int = 64, rows
         "segments": table,
     }
     return AttendJob(**{**values, **changes})
+
+
+def stored(device: NearDevice, tokens: int = 128, head_size: int = 64, seed: int = 3) -> tuple[Buffer, Any, Any]:
+    """A buffer with K and V of `tokens` random tokens as `job_over` expects it, and both."""
+    rng = np.random.default_rng(seed)
+    k, v = (rng.normal(size=(tokens, head_size)).astype(np.float16) for _ in range(2))
+    rows = np.zeros((2, tokens, padded(head_size)), np.float16)
+    rows[0, :, :head_size], rows[1, :, :head_size] = k, v
+    buffer = device.alloc(rows.nbytes)
+    device.upload(buffer, rows.tobytes())
+    return buffer, k, v

@@ -23,6 +23,7 @@ class Candidate:
 
 
 CANDIDATES = (
+    Candidate("sw_emu-hls", lambda: open_transport(f"{URL}&kernel=hls")),
     Candidate("sw_emu-model", lambda: open_transport(f"{URL}&kernel=model")),
     Candidate("sw_emu-two-banks", lambda: open_transport(f"{URL}&kernel=model&banks=2")),
     Candidate("sw_emu-bounce", lambda: open_transport(f"{URL}&kernel=model&p2p=bounce")),
