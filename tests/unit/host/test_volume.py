@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Space on a volume: given out once, given back, known again after a restart; files grow and cover what is indexed."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from nearkv.volume import Volume
+from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_identity import VolumeIdentity
+from nearkv.volume_index import Place
+from nearkv_driver.errors import StorageError
+from nearkv_driver.pagestore import aligned_buffer
+from nearkv_driver.syscalls import SystemCalls
+from nearkv_emulation.storage_faults import Fails, FaultySyscalls
+
+from tests.support.stores import layout
+
+SLOT = layout().slot_nbytes
+
+
+def opened(folder: Path, syscalls: FaultySyscalls | None = None, slot_nbytes: int = SLOT) -> Volume:
+    return Volume(folder / "v", VolumeIdentity.of(layout(), 0, 1), slot_nbytes, syscalls=syscalls)
+
+
+def test_pages_come_back_from_where_they_were_written(tmp_path: Path) -> None:
+    volume = opened(tmp_path)
+    places = [volume.take(2) for _ in range(5)]
+    page = aligned_buffer(4096)
+    for i, place in enumerate(places):
+        volume.write(place, SLOT + 8192, bytes([i + 1]) * 4096)
+    volume.sync()
+    for i, place in enumerate(places):
+        volume.read_into(place, SLOT + 8192, page)
+        assert bytes(page) == bytes([i + 1]) * 4096
+    assert (volume.read_nbytes, volume.write_nbytes) == (5 * 4096, 5 * 4096)
+    assert volume.used_nbytes == 10 * SLOT
+    volume.close()
+
+
+def test_files_split_at_their_size_and_runs_stay_whole(tmp_path: Path) -> None:
+    slot_nbytes = 400 << 20
+    volume = opened(tmp_path, slot_nbytes=slot_nbytes)
+    assert [volume.take(1) for _ in range(3)] == [Place(0, 0), Place(0, 1), Place(1, 0)]
+    assert volume.take(2) == Place(2, 0)
+    assert volume.path(Place(2, 0)).name == "data-000002.pages"
+    volume.close()
+
+
+def test_only_indexed_space_is_taken_after_a_restart(tmp_path: Path) -> None:
+    volume = opened(tmp_path)
+    first, second = volume.take(1), volume.take(1)
+    number = volume.index.create("a", (1,))
+    volume.index.add_spill(number, 0, 32, b"", [(0, second)])
+    volume.close()
+    again = opened(tmp_path)
+    assert again.used_nbytes == SLOT
+    assert again.take(1) == first
+    again.close()
+
+
+def test_two_sequences_on_the_same_pages_are_noticed(tmp_path: Path) -> None:
+    volume = opened(tmp_path)
+    place = volume.take(1)
+    for name in ("a", "b"):
+        volume.index.add_spill(volume.index.create(name, (0,)), 0, 32, b"", [(0, place)])
+    volume.close()
+    with pytest.raises(VolumeDamaged, match="claim the same pages"):
+        opened(tmp_path)
+
+
+def test_a_cut_file_covers_its_runs_again_and_tells_what_was_missing(tmp_path: Path) -> None:
+    volume = opened(tmp_path)
+    place = volume.take(2)
+    volume.index.add_spill(volume.index.create("a", (0, 1)), 0, 32, b"", [(0, place)])
+    path = volume.path(place)
+    volume.close()
+    with path.open("r+b") as file:
+        file.truncate(SLOT + 100)
+    again = opened(tmp_path)
+    assert again.torn(place) == SLOT + 100
+    assert path.stat().st_size == 2 * SLOT
+    again.mended(place)
+    assert again.torn(place) is None
+    again.close()
+
+
+def test_growth_takes_what_is_needed_when_more_does_not_fit(tmp_path: Path) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    volume = opened(tmp_path, calls)
+    for _ in range(4):
+        volume.take(1)
+    done = calls.calls["allocate"]
+    calls.faults = [Fails("allocate", errno.ENOSPC, first=done + 1, last=done + 1)]
+    size = volume.path(Place(0, 0)).stat().st_size
+    assert volume.take(1) == Place(0, 4)
+    assert volume.path(Place(0, 0)).stat().st_size == size + SLOT
+    calls.faults = [Fails("allocate", errno.ENOSPC, last=None)]
+    with pytest.raises(StorageError, match=r"data-000000\.pages: disk full"):
+        volume.take(1)
+    volume.release(Place(0, 2), 1)
+    assert volume.take(1) == Place(0, 2)
+    volume.close()
+    volume.close()
+
+
+def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v" / "notes.txt").write_text("mine")
+    opened(tmp_path).close()
+    opened(tmp_path).close()
+    assert (tmp_path / "v" / "notes.txt").read_text() == "mine"

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index gives back what was entered, changes as a whole or not at all, and notices what contradicts itself."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_index import Place, SpillRecord, TailRecord, VolumeIndex
+from nearkv_driver.errors import StorageError
+
+TAIL = TailRecord(Place(0, 9), 1, 64, 5, b"tail")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "index.sqlite"
+
+
+@pytest.fixture
+def index(path: Path) -> Iterator[VolumeIndex]:
+    opened = VolumeIndex(path)
+    yield opened
+    opened.close()
+
+
+def filled(index: VolumeIndex) -> int:
+    number = index.create("a", (0, 2))
+    index.add_spill(number, 0, 32, b"one", [(0, Place(0, 3))])
+    index.add_spill(number, 32, 128, b"two", [(1, Place(1, 0))])
+    return number
+
+
+def test_what_was_entered_is_there_after_reopening(index: VolumeIndex, path: Path) -> None:
+    number = filled(index)
+    index.set_tail(number, TAIL)
+    index.close()
+    again = VolumeIndex(path)
+    record = again.find("a")
+    again.close()
+    assert record is not None
+    assert (record.id, record.name, record.heads) == (number, "a", (0, 2))
+    assert record.groups == (Place(0, 3), Place(1, 0))
+    assert record.spills == (SpillRecord(0, 32, b"one"), SpillRecord(32, 128, b"two"))
+    assert record.tail == TAIL
+    assert (record.stored, record.tokens) == (160, 165)
+
+
+def test_an_empty_sequence_and_an_unknown_name(index: VolumeIndex) -> None:
+    number = index.create("a", (1,))
+    record = index.load(number)
+    assert (record.stored, record.tokens, record.tail, record.groups) == (0, 0, None, ())
+    assert index.find("b") is None
+    assert index.names() == ["a"]
+    with pytest.raises(KeyError):
+        index.load(number + 1)
+
+
+def test_a_spill_forgets_the_partial_unit_but_not_its_place(index: VolumeIndex) -> None:
+    number = filled(index)
+    index.set_tail(number, TAIL)
+    index.add_spill(number, 160, 32, b"three", [])
+    record = index.load(number)
+    assert record.tokens == 192
+    assert record.tail is not None
+    assert record.tail.place == TAIL.place
+
+
+def test_truncation_replaces_everything_at_once(index: VolumeIndex) -> None:
+    number = filled(index)
+    index.truncate(number, 64, [SpillRecord(0, 32, b"one"), SpillRecord(32, 32, b"tw")], TAIL, 1)
+    record = index.load(number)
+    assert (record.stored, record.tokens, record.groups) == (64, 69, (Place(0, 3),))
+    with pytest.raises(ValueError, match="do not end at 96"):
+        index.truncate(number, 96, record.spills, None, 1)
+    index.truncate(number, 0, [], None, 0)
+    assert index.load(number).tokens == 0
+
+
+def test_a_failed_change_leaves_no_half(index: VolumeIndex) -> None:
+    number = filled(index)
+    with pytest.raises(VolumeDamaged, match="contradicts itself"):
+        index.add_spill(number, 32, 32, b"again", [(2, Place(0, 7))])
+    record = index.load(number)
+    assert (record.stored, len(record.groups)) == (160, 2)
+    with pytest.raises(VolumeDamaged, match="contradicts itself"):
+        index.create("a", (1,))
+
+
+def test_deletion_removes_every_row(index: VolumeIndex, path: Path) -> None:
+    index.delete(filled(index))
+    assert index.names() == []
+    with sqlite3.connect(path) as db:
+        assert [db.execute(f"SELECT COUNT(*) FROM {t}").fetchone()[0] for t in ("spills", "extent_groups")] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("DELETE FROM spills WHERE first = 0", "lacks tokens from 0"),
+        ("DELETE FROM extent_groups WHERE extent = 0", "group"),
+    ],
+)
+def test_gaps_are_noticed(index: VolumeIndex, path: Path, change: str, text: str) -> None:
+    number = filled(index)
+    with sqlite3.connect(path) as db:
+        db.execute(change)
+    with pytest.raises(VolumeDamaged, match=text):
+        index.load(number)
+
+
+def test_an_index_locked_by_another_is_a_storage_error(index: VolumeIndex, path: Path) -> None:
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        index._db.execute("PRAGMA busy_timeout=0")
+        with pytest.raises(StorageError, match="locked"):
+            index.create("b", (0,))
+        other.execute("ROLLBACK")
+
+
+def test_every_commit_is_synced(index: VolumeIndex) -> None:
+    assert index._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert index._db.execute("PRAGMA synchronous").fetchone() == (2,)
