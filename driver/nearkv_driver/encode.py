@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,6 @@ from nearkv_driver.regmap import (
     CONTRACT_VERSION,
     IDENTITY,
     JOB,
-    LIMIT,
     LIST,
     LIST_MAGIC,
     POSITIONS_MAX,
@@ -32,7 +33,7 @@ from nearkv_driver.regmap import (
     JobFlag,
     Opcode,
 )
-from nearkv_driver.sizes import state_nbytes
+from nearkv_driver.sizes import padded, state_nbytes
 from nearkv_driver.windows import Windows
 
 _MANTISSA_BITS = 24
@@ -95,21 +96,20 @@ def encode(
     data = np.zeros(p.nbytes, np.uint8)
     data[: LIST.nbytes] = _header(len(jobs), kv_base, ctl_address, out_address, windows, p.nbytes, p.reply_nbytes)
     table = data[p.segments : p.q[0]].view(SEGMENT.dtype)
-    limits = data[p.limits : p.segments].view(LIMIT.dtype)
     descriptors: list[tuple[int, ...]] = []
-    segment = limit = 0
+    limits: list[int] = []
+    segment = 0
     for i, (job, shape) in enumerate(zip(jobs, p.shapes, strict=True)):
-        limits[limit : limit + shape.query_tokens] = _limits(i, job)
-        address = (ctl_address + p.limits + limit * LIMIT.nbytes, ctl_address + p.segments + segment * SEGMENT.nbytes)
+        address = (ctl_address + p.limits + len(limits) * 4, ctl_address + p.segments + segment * SEGMENT.nbytes)
         descriptors.append(_descriptor(i, job, shape, p, address, ctl_address, out_address, windows))
-        limit += shape.limits_nbytes // LIMIT.nbytes
+        limits += _limits(i, job, shape)
         if shape.segments:
             table[segment : segment + shape.segments] = job.segments
             segment += shape.segments
-        _place(data, p.q[i], job.q, shape)
-        if shape.new and job.new_k is not None and job.new_v is not None:
-            _place(data, p.new_k[i], job.new_k, shape)
-            _place(data, p.new_v[i], job.new_v, shape)
+    _place(data, p.q[0], [job.q for job in jobs])
+    _place(data, p.new_k[0], [job.new_k for job in jobs if job.new_k is not None])
+    _place(data, p.new_v[0], [job.new_v for job in jobs if job.new_v is not None])
+    data[p.limits : p.segments].view(np.uint32)[:] = limits
     data[LIST.nbytes : p.limits].view(JOB.dtype)[:] = descriptors
     # Structured assignment may carry the padding of its source along; reserved bytes must be zero.
     table.view(np.uint8).reshape(-1, SEGMENT.nbytes)[:, SEGMENT.end :] = 0
@@ -157,11 +157,14 @@ def _header(
     return np.frombuffer(header, np.uint8)
 
 
-def _limits(i: int, job: AttendJob) -> list[tuple[int, int]]:
+def _limits(i: int, job: AttendJob, shape: Shape) -> list[int]:
+    """The words of the limit structures, with zeros up to whole 64-byte words."""
+    found = []
     for t, (first, limit) in enumerate(job.limits):
         if not (0 <= first <= POSITIONS_MAX and 0 <= limit <= POSITIONS_MAX):
             raise ValueError(f"job {i}: limits[{t}] = ({first}, {limit}); each is 0 to {POSITIONS_MAX}")
-    return list(job.limits)
+        found += [first, limit]
+    return found + [0] * (shape.limits_nbytes // 4 - len(found))
 
 
 def _descriptor(
@@ -179,7 +182,7 @@ def _descriptor(
         raise ValueError(f"job {i}: window = {job.window}; it is 0 (none) to {POSITIONS_MAX - 1}")
     if not 0 <= job.new_first <= POSITIONS_MAX:
         raise ValueError(f"job {i}: new_first = {job.new_first}; positions are 0 to {POSITIONS_MAX - 1}")
-    mantissa, exponent = scale_constant(job.scale, f"job {i}: scale")
+    mantissa, exponent = _scale(i, job.scale)
     size = state_nbytes(shape.rows, shape.d)
     if job.state_in:
         windows.ctl.check(f"job {i}: state_in", job.state_in, size)
@@ -219,24 +222,37 @@ def _descriptor(
     )
 
 
-def scale_constant(scale: float, what: str = "scale") -> tuple[int, int]:
+def _scale(i: int, scale: float) -> tuple[int, int]:
+    try:
+        return scale_constant(scale)
+    except ValueError as error:
+        raise ValueError(f"job {i}: {error}") from None
+
+
+@lru_cache(maxsize=64)
+def scale_constant(scale: float) -> tuple[int, int]:
     """(mantissa, exponent) with scale * log2(e) = mantissa * 2**(exponent - 24), mantissa in [2**23, 2**24)."""
     if not (math.isfinite(scale) and scale > 0):
-        raise ValueError(f"{what} = {scale}; it must be finite and above 0")
+        raise ValueError(f"scale = {scale}; it must be finite and above 0")
     fraction, exponent = math.frexp(scale * math.log2(math.e))
     mantissa = round(fraction * (1 << _MANTISSA_BITS))
     if mantissa == 1 << _MANTISSA_BITS:
         mantissa, exponent = mantissa >> 1, exponent + 1
     low, high = _SCALE_EXPONENTS
     if not low <= exponent <= high:
-        raise ValueError(f"{what} = {scale}; times log2(e) it must lie in [2**{low - 1}, 2**{high})")
+        raise ValueError(f"scale = {scale}; times log2(e) it must lie in [2**{low - 1}, 2**{high})")
     return mantissa, exponent
 
 
-def _place(data: NDArray[np.uint8], offset: int, rows: NDArray[np.float32] | NDArray[np.float16], shape: Shape) -> None:
-    stride = shape.d_pad * rows.itemsize
-    place = data[offset : offset + len(rows) * stride].view(rows.dtype).reshape(len(rows), shape.d_pad)
-    place[:, : shape.d] = rows
+def _place(data: NDArray[np.uint8], offset: int, arrays: Sequence[NDArray[np.generic]]) -> None:
+    """Puts the rows of all arrays one after the other, each padded with the zeros that are there."""
+    for d, same in groupby(arrays, key=lambda array: int(array.shape[1])):
+        group = list(same)
+        rows, d_pad = sum(map(len, group)), padded(d)
+        end = offset + rows * d_pad * group[0].itemsize
+        place = data[offset:end].view(group[0].dtype).reshape(rows, d_pad)
+        np.concatenate(group, out=place[:, :d])
+        offset = end
 
 
 def _row_payload(e: Expected) -> int:

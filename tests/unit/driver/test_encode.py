@@ -98,6 +98,19 @@ def test_a_job_arrives_with_everything_it_needs(d: int, rows: int) -> None:
     assert message.reply_nbytes == 2 * STATUS.nbytes + output_nbytes(1, d) + output_nbytes(rows, d)
 
 
+def test_jobs_of_different_head_sizes_share_a_list() -> None:
+    jobs = [a_job(d, rows) for d, rows in ((64, 1), (80, 3), (80, 2), (256, 1), (64, 2))]
+    jobs[2] = a_job(80, 2, new_k=None, new_v=None, new_first=0)
+    message = encoded(*jobs)
+    for i, job in enumerate(jobs):
+        fields, d_pad = job_fields(message, i), padded(job.head_size)
+        q = np.frombuffer(at(message, fields["q_addr"], len(job.q) * d_pad * 4), np.float32).reshape(-1, d_pad)
+        assert np.array_equal(q[:, : job.head_size], job.q)
+        if fields["new_tokens"]:
+            new_v = np.frombuffer(at(message, fields["new_v_addr"], d_pad * 2), np.float16)
+            assert new_v.tolist() == [3] * job.head_size + [0] * (d_pad - job.head_size)
+
+
 def test_reserved_bytes_are_zero_even_when_the_table_carries_rubbish() -> None:
     rubbish = np.full(2 * SEGMENT.nbytes, 0xEE, np.uint8).view(SEGMENT.dtype)
     clean = a_job().segments
