@@ -21,7 +21,8 @@ $(STAMP): pyproject.toml tools/setup.sh
 	@touch $@
 
 demo: $(STAMP) ## SmolLM2 answers a prompt, its KV cache on two emulated cards
-	@$(PYTHON) -m nearkv.cli generate \
+	@mkdir -p build/demo
+	@.venv/bin/nearkv generate \
 	  --card 'sw_emu:0?ssd=build/demo/card0' --card 'sw_emu:1?ssd=build/demo/card1' \
 	  --prompt 'Why is the sky blue? Answer in three sentences.' --max-new-tokens 100
 
