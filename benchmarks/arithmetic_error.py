@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The error table of docs/arithmetic.md: `python -m benchmarks.arithmetic_error` from the repository's root.
+
+Prints Markdown. Errors are RMS against float64, relative to the RMS of the sum of w|v|; the kernel's before its output
+is rounded, the worst over seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from nearkv_emulation.kernel import Kernel
+from nearkv_emulation.model import ModelKernel
+from numpy.typing import NDArray
+
+from tests.support.families import FAMILIES, attended, inputs, relative_error
+
+Operand = NDArray[np.float32]
+SIZES = ((1000, 64), (4096, 128))
+LONG = ((32 * 1024, 64), (128 * 1024, 128))
+
+
+def float_attention(
+    weight_dtype: type[np.floating],
+) -> Callable[[Operand, Operand, Operand, float], NDArray[np.float64]]:
+    """Attention in FP32 with weights rounded to a type before they meet V, as GPU kernels do."""
+
+    def attend(q: Operand, k: Operand, v: Operand, scale: float) -> NDArray[np.float64]:
+        score = (q @ k.T) * np.float32(scale)
+        weight = np.exp(score - score.max(axis=1, keepdims=True))
+        out = weight.astype(weight_dtype).astype(np.float32) @ v / weight.sum(axis=1, dtype=np.float32)[:, None]
+        return out.astype(weight_dtype).astype(np.float64)
+
+    return attend
+
+
+def row(kernel: Kernel, family: str, tokens: int, head_size: int, seeds: int) -> str:
+    worst = np.zeros(3)
+    scale = head_size**-0.5
+    for seed in range(seeds):
+        q, k, v = inputs(family, tokens, head_size, seed)
+        wide = q, k.astype(np.float32), v.astype(np.float32)
+        outs = attended(kernel, q, k, v, scale), *(float_attention(t)(*wide, scale) for t in (np.float32, np.float16))
+        worst = np.maximum(worst, [relative_error(out, q, k, v, scale) for out in outs])
+    figures = " | ".join(f"{x:.1e}" for x in worst)
+    return f"| {family} | {tokens} | {head_size} | {figures} |"
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Error of the kernel's arithmetic against float64.")
+    parser.add_argument("--seeds", type=int, default=5, help="inputs per line")
+    parser.add_argument("--long", action="store_true", help="contexts of 32K and 128K tokens as well")
+    args = parser.parse_args(argv)
+    header = ["| family | tokens | d | this | FP32 | FP16 |", "| --- | --- | --- | --- | --- | --- |"]
+    sys.stdout.write("\n".join(header) + "\n")
+    for family in FAMILIES:
+        for tokens, head_size in (*SIZES, *(LONG if args.long else ())):
+            sys.stdout.write(row(ModelKernel(), family, tokens, head_size, args.seeds) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
