@@ -52,12 +52,13 @@ void array_tile(const ArrayPass& pass, const Operand& v, const TileWeights& weig
     const uint32_t base = pass.tile * N_TILE * pass.beats, q_base = pass.group * pass.beats;
 #ifdef NEARKV_FAST
     if (pass.v) {
-        nearkv_csim::weighted_sums<N_ROWS, N_LANES, N_TILE>(pass.rows, pass.beats, v.beat + base, weights.token,
-                                                            sums.beat);
+        nearkv_csim::weighted_sums<N_ROWS, N_LANES, N_TILE, BEATS_MAX>(pass.rows, pass.beats, v.beat + base,
+                                                                       weights.token, sums.beat);
     }
     if (pass.k) {
         int64_t found[N_TILE][N_ROWS];
-        nearkv_csim::dots<N_ROWS, N_LANES, N_TILE>(pass.rows, pass.beats, k.beat + base, query.beat + q_base, found);
+        nearkv_csim::dots<N_ROWS, N_LANES, N_TILE, BEATS_MAX>(pass.rows, pass.beats, k.beat + base, query.beat + q_base,
+                                                              found);
         for (unsigned t = 0; t < N_TILE; ++t) {
             Dots one = {};
             for (unsigned r = 0; r < pass.rows; ++r) one.row[r] = found[t][r];

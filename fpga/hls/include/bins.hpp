@@ -60,10 +60,12 @@ MOVE:
     state.l[row][0] = 0;
 }
 
-// Adds the sums of one tile to O of a row; its top piece belongs `down` bins under T.
+// Adds the sums of one tile to O of a row; its top piece belongs `down` < BINS bins under T.
 inline void add_row(State& state, uint32_t row, uint32_t r, const TileSums& sums, uint32_t beats, uint32_t shift,
                     uint32_t down) {
 #pragma HLS INLINE off
+    // Masks instead of selects: one AND-OR per bin and lane here, and vector code for g++.
+    const int64_t at_0 = down == 0 ? -1 : 0, at_1 = down == 1 ? -1 : 0, at_2 = down == 2 ? -1 : 0;
 BEAT:
     for (uint32_t b = 0; b < beats; ++b) {
 #pragma HLS LOOP_TRIPCOUNT min = 2 max = BEATS_MAX
@@ -71,11 +73,11 @@ BEAT:
         for (unsigned i = 0; i < LANES; ++i) {
 #pragma HLS PIPELINE II = 1
 #pragma HLS UNROLL factor = 16
-            const uint32_t j = b * LANES + i;
+            const uint64_t j = uint64_t(b) * LANES + i;
             const Pieces pieces = cut(int64_t(sums.beat[b][r][i]), shift);
-            state.o[row][0][j] += down == 0 ? pieces.top : 0;
-            state.o[row][1][j] += down == 0 ? pieces.middle : down == 1 ? pieces.top : 0;
-            state.o[row][2][j] += down == 0 ? pieces.bottom : down == 1 ? pieces.middle : pieces.top;
+            state.o[row][0][j] += pieces.top & at_0;
+            state.o[row][1][j] += (pieces.middle & at_0) | (pieces.top & at_1);
+            state.o[row][2][j] += (pieces.bottom & at_0) | (pieces.middle & at_1) | (pieces.top & at_2);
         }
     }
 }

@@ -13,57 +13,72 @@ struct Operand {
     exponent_t exponent[BLOCK];
 };
 
-// 5 exponent bits of an FP16 element; a subnormal counts as exponent 1.
-inline uint32_t half_exponent(uint32_t bits) {
+constexpr uint16_t HALF_EXPONENT = 0x7C00;  // exponent field of an FP16 element, 10 bits up
+
+// Element of a row whose largest exponent field is `top` (both 10 bits up; a subnormal counts as exponent 1): signed,
+// round half up at 2^(top - 14 - 23). Worked out with one bit more, which rounds.
+inline int32_t half_element(uint16_t bits, uint16_t top) {
 #pragma HLS INLINE
-    return bits >> 10 & 31;
+    constexpr uint16_t HIDDEN = 0x400;
+    const uint16_t field = bits & HALF_EXPONENT;
+    const uint16_t magnitude = (bits & 0x3FF) | (field != 0 ? HIDDEN : 0);
+    const uint16_t below = uint16_t(top - (field > HIDDEN ? field : HIDDEN)) >> 10;
+    const int16_t minus = -int16_t(bits >> 15);
+    const int16_t significand = int16_t(magnitude ^ minus) - minus;
+    return (((int32_t(significand) * (1 << 13)) >> below) + 1) >> 1;
 }
 
-// Signed significand with its hidden bit, moved up by 13: room for the rounding bit and 12 places.
-inline int32_t half_significand(uint32_t bits) {
+// The elements of one beat, of which the first `valid` count; the others become zero.
+inline void read_halves(const word_t& word, uint16_t valid, uint16_t half[LANES]) {
 #pragma HLS INLINE
-    const uint32_t magnitude = (bits & 0x3FF) | (half_exponent(bits) != 0 ? 0x400 : 0);
-    const int32_t moved = int32_t(magnitude << 13);
-    return (bits & 0x8000) != 0 ? -moved : moved;
-}
-
-// Element of a row whose largest exponent field is `top`: round half up at 2^(top - 14 - 23).
-inline int32_t half_element(uint32_t bits, uint32_t top) {
-#pragma HLS INLINE
-    const uint32_t field = half_exponent(bits);
-    const uint32_t below = top - (field != 0 ? field : 1);
-    return ((half_significand(bits) >> below) + 1) >> 1;
+HALVES:
+    for (uint16_t i = 0; i < LANES; ++i) {
+#pragma HLS UNROLL
+        const uint16_t bits = half_at(word, i);
+        half[i] = i < valid ? bits : uint16_t(0);
+    }
 }
 
 // One row of FP16 of which the first `head_size` elements count. False when one of them is Inf or NaN.
 inline bool decode_row(const RawBlock& raw, uint32_t at, uint32_t beats, uint32_t head_size, Operand& operand,
                        uint32_t slot) {
 #pragma HLS INLINE off
-    uint32_t top = 1;
+    uint16_t half[BEATS_MAX][LANES];
+#pragma HLS ARRAY_PARTITION variable = half complete dim = 2
+    uint16_t lane_top[LANES];
+#pragma HLS ARRAY_PARTITION variable = lane_top complete
+    for (unsigned i = 0; i < LANES; ++i) {
+#pragma HLS UNROLL
+        lane_top[i] = 0x400;
+    }
 TOP:
     for (uint32_t b = 0; b < beats; ++b) {
 #pragma HLS LOOP_TRIPCOUNT min = 2 max = BEATS_MAX
 #pragma HLS PIPELINE II = 1
-        const uint32_t valid = head_size - b * LANES;
+        read_halves(raw.word[at + b], uint16_t(head_size - b * LANES), half[b]);
         for (unsigned i = 0; i < LANES; ++i) {
 #pragma HLS UNROLL
-            const uint32_t field = i < valid ? half_exponent(half_at(raw.word[at + b], i)) : 0;
-            top = field > top ? field : top;
+            const uint16_t field = half[b][i] & HALF_EXPONENT;
+            lane_top[i] = field > lane_top[i] ? field : lane_top[i];
         }
+    }
+    uint16_t top = 0;
+LARGEST:
+    for (unsigned i = 0; i < LANES; ++i) {
+#pragma HLS UNROLL
+        top = lane_top[i] > top ? lane_top[i] : top;
     }
 ELEMENTS:
     for (uint32_t b = 0; b < beats; ++b) {
 #pragma HLS LOOP_TRIPCOUNT min = 2 max = BEATS_MAX
 #pragma HLS PIPELINE II = 1
-        const uint32_t valid = head_size - b * LANES;
         for (unsigned i = 0; i < LANES; ++i) {
 #pragma HLS UNROLL
-            const int32_t element = half_element(half_at(raw.word[at + b], i), top);
-            operand.beat[at + b][i] = significand_t(i < valid ? element : 0);
+            operand.beat[at + b][i] = significand_t(half_element(half[b][i], top));
         }
     }
-    operand.exponent[slot] = exponent_t(int32_t(top) - 14);
-    return top != 31;
+    operand.exponent[slot] = exponent_t(int32_t(top >> 10) - 14);
+    return top != HALF_EXPONENT;
 }
 
 // Tokens of the outermost tiles that the visit does not bring: zeros, so that nothing undefined enters the array.
