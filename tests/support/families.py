@@ -68,7 +68,7 @@ FAMILIES: dict[str, Callable[[Rng, int, int], tuple[Floats, Floats, Floats]]] = 
     "outliers in K, V": _outliers_k_v,
     "cancelling V": _cancelling_v,
 }
-BOUND = 1e-7  # relative to the RMS of sum(w|v|), before the output is rounded
+BOUND = 1e-7  # relative to the RMS of sum(w|v|), before the output is rounded; docs/arithmetic.md
 
 
 def inputs(
