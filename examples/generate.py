@@ -20,6 +20,7 @@ def main(prompt: str) -> None:
         [{"role": "user", "content": prompt}], add_generation_prompt=True, return_dict=True, return_tensors="pt"
     )
     with NearStorageCache(model.config, cards=CARDS) as cache:
+        # From 5.24 on transformers calls the argument `cache` and warns of the old name, which every version takes.
         output = model.generate(**inputs, past_key_values=cache, max_new_tokens=32, do_sample=False)
         stats = cache.stats()
     prompt_tokens = inputs["input_ids"].shape[1]

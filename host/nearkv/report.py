@@ -2,8 +2,8 @@
 """A generation's figures as table rows for people and as a JSON document for programs. Pure: it prints nothing.
 
 Link bytes are payload (q, new k and v down; O, L, T up). Descriptors, status and what clears outputs before a start are
-overhead and stand apart.
-Bytes that reach a card outside the lists (page checksums, rows brought in by prefill) are uploads, apart as well.
+overhead and stand apart. Bytes that reach a card outside the lists (page checksums, rows brought in by prefill) are
+uploads, apart as well.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def rows(result: GenerationResult) -> list[Row]:
     table += [
         Row("link bytes", f"{human_bytes(down + up)} ({human_bytes(down)} down, {human_bytes(up)} up)"),
         Row("host offload would move", human_bytes(stats.host_offload_nbytes)),
-        Row("ratio", "nothing moved" if ratio is None else f"{ratio:.1f} times fewer bytes"),
+        Row("ratio", "nothing moved" if ratio is None else f"{ratio:.1f} (host offload / link)"),
         Row("overhead", f"{human_bytes(_total(stats, 'link_overhead'))} of lists, status and cleared outputs"),
         Row("uploads", f"{human_bytes(_total(stats, 'upload_nbytes'))} outside the lists"),
         Row("media read", human_bytes(_total(stats, "media_read_nbytes"))),

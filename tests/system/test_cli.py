@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import json
+import runpy
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nearkv.cli import main
+from nearkv.models.runtime import torch_threads
 
-from tests.support.cli import ROOT, TIMEOUT_S, run, run_command, start
+from tests.support.cli import ROOT, TIMEOUT_S, command, environment, run, run_command, start
 
 PARIS = "What is the capital of France?"
 # SmolLM2-135M: layers, query heads, KV heads, head size; FP32 q and O, FP16 K and V, 8 bytes of L and T
@@ -109,6 +113,40 @@ def test_a_closed_pipe_ends_cleanly(temporary: Path) -> None:
     assert left_in(temporary) == []
 
 
+def test_output_that_cannot_be_written_is_one_line(temporary: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command("--version"),
+            env=environment(temporary),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert done.stderr == "nearkv: error: cannot write the output: No space left on device\n"
+
+
+def test_a_closed_output_is_no_error(temporary: Path) -> None:
+    line = ["sh", "-c", '"$@" >&-', "sh", *command("--version")]
+    done = run_command(temporary, line)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_card_without_enough_memory_is_card_trouble(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NEARKV_THREADS", "1")
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    assert main(["generate", "--prompt", "p", "--max-new-tokens", "2", "--card", "sw_emu:0?dram=1M"]) == 3
+    out, err = capfd.readouterr()
+    assert out == ""
+    (error,) = err.splitlines()
+    assert error.startswith("nearkv: error: sw_emu:0")
+    assert "memory" in error
+    assert left_in(temporary) == []
+
+
 def test_doctor_finds_the_emulated_cards_in_order(temporary: Path) -> None:
     done = run(temporary, "doctor", "--json", "--card", "sw_emu:0", "--card", f"sw_emu:1?ssd={temporary}/new")
     document = json.loads(done.stdout)
@@ -122,8 +160,10 @@ def test_doctor_finds_the_emulated_cards_in_order(temporary: Path) -> None:
     assert left_in(temporary) == []
 
 
-def test_the_example_runs(temporary: Path) -> None:
-    done = run_command(temporary, [sys.executable, str(ROOT / "examples" / "generate.py"), PARIS])
-    assert done.returncode == 0, done.stderr
-    assert "Paris" in done.stdout
-    assert "host offload would have moved" in done.stdout
+def test_the_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["generate.py", PARIS])
+    with torch_threads(1):
+        runpy.run_path(str(ROOT / "examples" / "generate.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "Paris" in out
+    assert "host offload would have moved" in out

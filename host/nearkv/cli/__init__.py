@@ -2,8 +2,8 @@
 """The command `nearkv`. Options and output only: the work is in `generate`, `doctor` and `report`.
 
 A command parses its options into something to run; `main` runs it and turns what can go wrong into one line on stderr
-and an exit code: 1 a check of `doctor` failed, 2 bad input, 3 trouble with a card or its storage, 130 Ctrl-C,
-141 nobody reads the output any more, 143 asked to end.
+and an exit code: 1 a check of `doctor` failed, 2 bad input, 3 trouble with a card, its storage or the output,
+130 Ctrl-C, 141 nobody reads the output any more, 143 asked to end.
 """
 
 from nearkv.cli.entry import main

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 import os
 import signal
 import sys
@@ -50,8 +51,7 @@ def _nearkv(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command (`sys.argv` unless given); returns the exit code."""
-    _accept_any_text(sys.stdout)
-    _accept_any_text(sys.stderr)
+    _prepare_streams()
     previous = signal.signal(signal.SIGTERM, _terminate)
     try:
         return _guarded(lambda: _parse_and_run(arguments), debug=False)
@@ -84,6 +84,9 @@ def _guarded(call: Callable[[], int], *, debug: bool) -> int:
         return _fail(error, BAD_INPUT, debug)
     except DriverError as error:
         return _fail(error, CARD_TROUBLE, debug)
+    except OSError as error:  # the output cannot be written: every file of ours has its own errors
+        _silence_stdout()
+        return _fail(error, CARD_TROUBLE, debug, f"cannot write the output: {one_line(error)}")
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -99,11 +102,18 @@ def _fail(error: BaseException, code: int, debug: bool, message: str | None = No
     return code
 
 
-def _accept_any_text(stream: object) -> None:
-    """Where the terminal's encoding lacks a character, a replacement is shown instead of an error raised."""
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="replace")
+def _prepare_streams() -> None:
+    """Warnings as one line on stderr; a stream that was closed swallows what is written to it.
+
+    Where the terminal's encoding lacks a character, a replacement is shown instead of an error raised.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (it stays open to the end)
+        reconfigure = getattr(getattr(sys, name), "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    logging.basicConfig(level=logging.WARNING, format="nearkv: warning: %(message)s")
 
 
 def _silence_stdout() -> None:

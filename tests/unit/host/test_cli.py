@@ -107,7 +107,7 @@ def test_text_then_table_on_stdout_and_nothing_on_stderr(
     assert main(["generate", "--prompt", "hello"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("text 0\n")
-    for figure in ("20.0 tokens/s", "12.5 times fewer bytes", "path of sw_emu:1"):
+    for figure in ("20.0 tokens/s", "12.5 (host offload / link)", "path of sw_emu:1"):
         assert figure in out
     assert err == ""
 
