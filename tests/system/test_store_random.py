@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -73,6 +74,15 @@ class StoreMachine(RuleBasedStateMachine):
             self.mirror.moved(sequence, opened, self.mirror.store.length(opened))
             self.names[opened] = name
 
+    @precondition(lambda self: self.names)
+    @rule(data=st.data(), n=st.integers(1, 150))
+    def run_ahead(self, data: st.DataObject, n: int) -> None:
+        """Layer 0 takes rows, everything is flushed, and layer 1 follows."""
+        batch = self.some(data)
+        self.mirror.append(batch, n, layers=[0])
+        self.mirror.store.flush()
+        self.mirror.append(batch, n, layers=[1])
+
     @rule()
     def flush(self) -> None:
         self.mirror.store.flush()
@@ -130,5 +140,12 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStore = StoreMachine.TestCase
 TestStore.settings = settings(
-    max_examples=12, stateful_step_count=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=8, stateful_step_count=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
+
+
+@pytest.mark.soak
+class TestLongHistories(StoreMachine.TestCase):  # type: ignore[name-defined, misc]
+    settings = settings(
+        max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    )
