@@ -101,4 +101,4 @@ def test_one_prompt_128_tokens(smollm2: LoadedModel, prompt: str) -> None:
 def test_a_left_padded_batch(smollm2: LoadedModel) -> None:
     inputs = chat(smollm2, PROMPTS)
     assert len(set(inputs["attention_mask"].sum(1).tolist())) == 3
-    assert_equal_but_for_ties(smollm2, inputs, 48)
+    assert_equal_but_for_ties(smollm2, inputs, 32)

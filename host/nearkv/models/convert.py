@@ -7,20 +7,18 @@ the other copy is dropped. A folder under its final name is therefore always com
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 
 from nearkv.models.gguf import GGUF
 from nearkv.models.gguf_llama import build_model
 from nearkv.models.gguf_tokenizer import build_tokenizer
+from nearkv.models.runtime import quiet_transformers
 
 _CONVERTER = 1  # raise it when the converter's output changes: older cache folders are then not used
 
@@ -30,7 +28,7 @@ def converted_folder(path: Path, cache_dir: str | os.PathLike[str] | None = None
 
     Raises ValueError for a damaged or unsupported file, and OSError that names the folder when it cannot be written.
     """
-    root = Path(cache_dir) if cache_dir is not None else platformdirs.user_cache_path("nearkv") / "models"
+    root = (Path(cache_dir) if cache_dir is not None else platformdirs.user_cache_path("nearkv")) / "models"
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "blake2b").hexdigest()[:24]
     final = root / f"{path.stem}-{digest}-v{_CONVERTER}"
@@ -46,28 +44,13 @@ def converted_folder(path: Path, cache_dir: str | os.PathLike[str] | None = None
     return final
 
 
-@contextlib.contextmanager
-def without_progress_bars() -> Iterator[None]:
-    """Keep transformers' own progress bars off stderr for a while; the caller's setting comes back."""
-    from transformers.utils import logging as untyped
-
-    logging: Any = untyped
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if enabled:
-            logging.enable_progress_bar()
-
-
 def _convert(path: Path, root: Path, final: Path) -> None:
     work = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=root))
     try:
         with GGUF(path) as gguf:
             tokenizer = build_tokenizer(gguf)
             model = build_model(gguf)
-        with without_progress_bars():
+        with quiet_transformers():
             tokenizer.save_pretrained(work)
             model.save_pretrained(work)
         work.chmod(0o755)

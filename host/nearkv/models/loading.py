@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearkv.models.convert import converted_folder, without_progress_bars
+from nearkv.models.convert import converted_folder
+from nearkv.models.runtime import quiet_transformers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -81,7 +82,7 @@ def load_model(
 ) -> LoadedModel:
     """Load model and tokenizer on the CPU.
 
-    `dtype` is one of DTYPES; `cache_dir` is where a GGUF file's converted form goes (default: the user's cache folder).
+    `dtype` is one of DTYPES; a GGUF file's converted form goes to `models` in `cache_dir` (default: the user's cache).
     Raises ValueError for an unknown name, a damaged file or weights that are missing.
     """
     if dtype not in DTYPES:
@@ -109,7 +110,7 @@ def _read_model(folder: Path, dtype: str) -> PreTrainedModel:
     from transformers import AutoModelForCausalLM
 
     try:
-        with without_progress_bars():
+        with quiet_transformers():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True
             )

@@ -10,6 +10,7 @@ import pytest
 import torch
 from nearkv import NearStorageCache
 from nearkv.adapters.transformers import ContextTooLong, UnsupportedFeature
+from nearkv.adapters.transformers.mask import near_mask
 from nearkv.errors import UserError
 
 from tests.support.attention import attend, config, reference, rows
@@ -116,6 +117,15 @@ def test_large_later_chunks_read_back_with_window_and_padding(n: int) -> None:
             q, k, v = (x[b][:, mask[b]] for x in chunk)
             expected = reference(q[:, -n:], k, v, window=window or 0)
             np.testing.assert_allclose(out[b], expected, rtol=2e-3, atol=2e-3)
+
+
+def test_an_operation_on_the_mask_builds_it() -> None:
+    """Models that touch their mask, or pass it to an attention of their own, get what sdpa would get."""
+    padding = torch.tensor([[False, True, True], [True, True, True]])
+    mask = near_mask(batch_size=2, q_length=3, kv_length=3, attention_mask=padding, local_size=None)
+    assert mask.shape == (2, 1, 3, 3)
+    causal = torch.ones(3, 3, dtype=torch.bool).tril()
+    assert torch.equal(mask & True, causal & padding[:, None, None])
 
 
 def _chunk(n: int, rows_: int = 2) -> list[Any]:
