@@ -23,6 +23,8 @@ import platformdirs
 from nearkv_driver.errors import TransportUnavailable
 
 COMPILE_TIMEOUT_S = 300
+# Pragmas are for synthesis, and so are the names of loops.
+WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-unused-label", "-Wno-psabi")
 SOURCE_SUFFIXES = (".cpp", ".hpp", ".h")
 
 
@@ -92,16 +94,7 @@ def build(
     """Compiles sources of an HLS folder into a shared library. Raises BuildError."""
     compiler = compiler or Compiler()
     cache = cache or platformdirs.user_cache_path("nearkv") / "csim"
-    options = (
-        "-std=c++17",
-        "-fPIC",
-        "-shared",
-        "-Wall",
-        "-Wextra",
-        "-Wno-unknown-pragmas",
-        "-Wno-unused-label",
-        *options,
-    )
+    options = ("-std=c++17", "-fPIC", "-shared", *WARNINGS, *options)
     key = _key(compiler.describe(options), options, folder)
     library = cache / f"{name}-{key}.so"
     if library.is_file():

@@ -81,7 +81,10 @@ class Wide {
 
   public:
     Wide() = default;
-    Wide(int bits) : part_{} { part_[0] = uint64_t(int64_t(bits)); }
+    Wide(int bits) {
+        for (uint64_t& part : part_) part = bits < 0 ? ~uint64_t(0) : 0;
+        part_[0] = uint64_t(int64_t(bits));
+    }
     Range<Wide> range(int high, int low) { return {*this, high, low}; }
     uint64_t range(int high, int low) const { return get(high, low); }
     uint64_t get(int high, int low) const {

@@ -17,16 +17,16 @@ typedef double Lanes4 __attribute__((vector_size(32)));
 typedef int64_t Integers4 __attribute__((vector_size(32)));
 typedef int32_t Elements4 __attribute__((vector_size(16)));
 
-// The integers that doubles hold, |x| <= 2^53. Adding 1.5 * 2^52 puts an integer below 2^51 into the low bits; two
-// steps of 26 bits cover the rest.
+// The integers that doubles hold, |x| <= 2^53 (a cast between vectors keeps the bits). Adding 1.5 * 2^52 puts an
+// integer below 2^51 into the low bits; two steps of 26 bits cover the rest.
 inline Integers4 exact_integers(Lanes4 x) {
     constexpr double SHIFTER = 6755399441055744.0, UNIT = 67108864.0;
     const Lanes4 zero = Lanes4{} + SHIFTER;
     const Lanes4 shifted = x * (1 / UNIT) + zero;
     const Lanes4 rest = (x - (shifted - zero) * UNIT) + zero;
-    const Integers4 origin = reinterpret_cast<const Integers4&>(zero);
-    const Integers4 high = reinterpret_cast<const Integers4&>(shifted) - origin;
-    return (high << 26) + (reinterpret_cast<const Integers4&>(rest) - origin);
+    const Integers4 origin = (Integers4)zero;
+    const Integers4 high = (Integers4)shifted - origin;
+    return (high << 26) + ((Integers4)rest - origin);
 }
 
 // Elements 4 * i .. 4 * i + 3 of a beat as doubles.
