@@ -71,19 +71,19 @@ class Attention:
         """Adds tokens from `position` (a multiple of 16) on; k and v [tokens, head_size]."""
         tokens = len(k)
         token_rows = self._job["rows"] // self._job["query_tokens"]
-        seen = visible(self._limits, self._job["window"], np.arange(position, position + tokens))
-        seen = np.repeat(seen, token_rows, axis=0)
-        if not seen.any():
+        token_sees = visible(self._limits, self._job["window"], np.arange(position, position + tokens))
+        sees: NDArray[np.bool_] = np.repeat(token_sees, token_rows, axis=0)
+        if not sees.any():
             return
-        score = self._scores(k, seen)
-        mantissa, whole = weights(score)
+        mantissa, whole = weights(self._scores(k, sees))
         v_integers, v_exponent = block_integers(v, K_EXPONENT_MIN)
 
         # Fill the last tile with tokens that nobody sees.
         tiles = -(-tokens // TILE_TOKENS)
         fill = tiles * TILE_TOKENS - tokens
         by_tile = (self._job["rows"], tiles, TILE_TOKENS)
-        seen, mantissa, whole = (np.pad(a, ((0, 0), (0, fill))).reshape(by_tile) for a in (seen, mantissa, whole))
+        seen: NDArray[np.bool_] = np.pad(sees, ((0, 0), (0, fill))).reshape(by_tile)
+        mantissa, whole = (np.pad(a, ((0, 0), (0, fill))).reshape(by_tile) for a in (mantissa, whole))
         exponent = whole + np.pad(v_exponent, (0, fill)).reshape(1, tiles, TILE_TOKENS)
         v_tiles = np.pad(v_integers, ((0, fill), (0, 0))).reshape(tiles, TILE_TOKENS, -1)
 
@@ -91,7 +91,8 @@ class Attention:
         # BLAS wants [tile, row, token] @ [tile, token, element].
         x = exact_matmul(p.transpose(1, 0, 2), v_tiles, ALIGNED_BITS + 1).transpose(1, 0, 2)
         pl, rl = self._at_top(mantissa, whole, seen)
-        self.state.add(seen.any(axis=2), r, rl, x, pl.sum(axis=2))
+        counts: NDArray[np.bool_] = np.any(seen, axis=2)
+        self.state.add(counts, r, rl, x, pl.sum(axis=2))
 
     def _scores(self, k: Floats, seen: NDArray[np.bool_]) -> Ints:
         k_integers, k_exponent = block_integers(k, K_EXPONENT_MIN)

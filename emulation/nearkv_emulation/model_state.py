@@ -153,4 +153,5 @@ def rounded(b0: Ints, b1: Ints, b2: Ints) -> NDArray[np.float32]:
     kept, rest, half = high >> np.uint64(40), high & np.uint64(2**40 - 1), np.uint64(2**39)
     up = (rest > half) | ((rest == half) & ((low > 0) | (kept & np.uint64(1) == 1)))
     magnitude = np.ldexp((kept + up).astype(np.float64), exponent - 23).astype(np.float32)
-    return np.where(negative, -magnitude, magnitude)
+    signed: NDArray[np.float32] = np.where(negative, -magnitude, magnitude)
+    return signed
