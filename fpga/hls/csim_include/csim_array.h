@@ -36,9 +36,9 @@ inline Lanes4 widen(const int32_t beat[], unsigned i) {
     return __builtin_convertvector(elements, Lanes4);
 }
 
-// sums[beat][row][lane] = sum over tokens of v[token * beats + beat][lane] * weights[token][row]
+// sums[beat][row][lane] = sum over tokens of v[token * beats + beat][lane] * weights[row][token]
 template <unsigned ROWS, unsigned LANES, unsigned TILE, unsigned BEATS_MAX>
-void weighted_sums(unsigned rows, unsigned beats, const int32_t v[][LANES], const int32_t weights[TILE][ROWS],
+void weighted_sums(unsigned rows, unsigned beats, const int32_t v[][LANES], const int32_t weights[ROWS][TILE],
                    int64_t sums[][ROWS][LANES]) {
     constexpr unsigned VECTORS = LANES / 4;
     for (unsigned b = 0; b < beats; ++b) {
@@ -49,7 +49,7 @@ void weighted_sums(unsigned rows, unsigned beats, const int32_t v[][LANES], cons
         for (unsigned r = 0; r < rows; ++r) {
             Lanes4 sum[VECTORS] = {};
             for (unsigned t = 0; t < TILE; ++t) {
-                const double weight = weights[t][r];
+                const double weight = weights[r][t];
                 for (unsigned i = 0; i < VECTORS; ++i) sum[i] += wide[t][i] * weight;
             }
             for (unsigned i = 0; i < VECTORS; ++i) {

@@ -15,7 +15,7 @@ namespace nearkv {
 
 // Aligned weights of one tile for the rows of a group; zero where a row does not see the token.
 struct TileWeights {
-    aligned_t token[TILE][ROWS];
+    aligned_t row[ROWS][TILE];
 };
 
 // Sums over the 16 tokens of a tile, by beat.
@@ -30,11 +30,12 @@ struct Dots {
 
 using dots_stream = hls::stream<Dots, TILE>;
 
-// What the array does in one pass; `rows` of the group are in use.
-struct ArrayPass {
+// One tile of one group of rows: what every stage behind the buffers works on at a time.
+struct Turn {
     bool v, k;  // which operands have something in this tile
-    uint32_t tile, group;
-    uint32_t beats, rows;
+    uint32_t tile, group, first_row;
+    uint32_t rows;  // of the group that are in use
+    uint32_t beats;
 };
 
 #ifdef NEARKV_FAST
@@ -45,30 +46,30 @@ static_assert(sizeof(significand_t) == 4 && sizeof(aligned_t) == 4 && sizeof(sum
 // accumulator holds one sum at a time. NEARKV_FAST walks rows outermost instead: the sums are exact, so their order
 // cannot change them.
 template <unsigned N_ROWS, unsigned N_LANES, unsigned N_TILE>
-void array_tile(const ArrayPass& pass, const Operand& v, const TileWeights& weights, const Operand& k,
-                const Query& query, TileSums& sums, dots_stream& dots) {
+void array_tile(const Turn& turn, const Beats& v, const TileWeights& weights, const Beats& k, const QueryBeats& query,
+                TileSums& sums, dots_stream& dots) {
 #pragma HLS INLINE off
     static_assert((N_LANES & (N_LANES - 1)) == 0, "lanes are summed by a binary tree");
-    const uint32_t base = pass.tile * N_TILE * pass.beats, q_base = pass.group * pass.beats;
+    const uint32_t base = turn.tile * N_TILE * turn.beats, q_base = turn.group * turn.beats;
 #ifdef NEARKV_FAST
-    if (pass.v) {
-        nearkv_csim::weighted_sums<N_ROWS, N_LANES, N_TILE, BEATS_MAX>(pass.rows, pass.beats, v.beat + base,
-                                                                       weights.token, sums.beat);
+    if (turn.v) {
+        nearkv_csim::weighted_sums<N_ROWS, N_LANES, N_TILE, BEATS_MAX>(turn.rows, turn.beats, v.word + base,
+                                                                       weights.row, sums.beat);
     }
-    if (pass.k) {
+    if (turn.k) {
         int64_t found[N_TILE][N_ROWS];
-        nearkv_csim::dots<N_ROWS, N_LANES, N_TILE, BEATS_MAX>(pass.rows, pass.beats, k.beat + base, query.beat + q_base,
+        nearkv_csim::dots<N_ROWS, N_LANES, N_TILE, BEATS_MAX>(turn.rows, turn.beats, k.word + base, query.word + q_base,
                                                               found);
         for (unsigned t = 0; t < N_TILE; ++t) {
             Dots one = {};
-            for (unsigned r = 0; r < pass.rows; ++r) one.row[r] = found[t][r];
+            for (unsigned r = 0; r < turn.rows; ++r) one.row[r] = found[t][r];
             dots.write(one);
         }
     }
 #else
     sum_t accumulator[N_ROWS][N_LANES];
 #pragma HLS ARRAY_PARTITION variable = accumulator complete dim = 0
-    const uint32_t v_steps = pass.v ? N_TILE * pass.beats : 0, k_steps = pass.k ? N_TILE * pass.beats : 0;
+    const uint32_t v_steps = turn.v ? N_TILE * turn.beats : 0, k_steps = turn.k ? N_TILE * turn.beats : 0;
     uint32_t token = 0, beat = 0;
 STEPS:
     for (uint32_t step = 0; step < v_steps + k_steps; ++step) {
@@ -76,8 +77,8 @@ STEPS:
 #pragma HLS PIPELINE II = 1
         const bool v_step = step < v_steps;
         const bool first = v_step ? token == 0 : beat == 0;
-        const bool last = v_step ? token + 1 == N_TILE : beat + 1 == pass.beats;
-        const uint32_t at = base + token * pass.beats + beat;
+        const bool last = v_step ? token + 1 == N_TILE : beat + 1 == turn.beats;
+        const uint32_t at = base + token * turn.beats + beat;
         Dots finished;
     ROW:
         for (unsigned r = 0; r < N_ROWS; ++r) {
@@ -86,9 +87,8 @@ STEPS:
         LANE:
             for (unsigned i = 0; i < N_LANES; ++i) {
 #pragma HLS UNROLL
-                const significand_t x = v_step ? v.beat[at][i] : k.beat[at][i];
-                const factor_t y =
-                    v_step ? factor_t(weights.token[token][r]) : factor_t(query.beat[q_base + beat][r][i]);
+                const significand_t x = v_step ? v.word[at][i] : k.word[at][i];
+                const factor_t y = v_step ? factor_t(weights.row[r][token]) : factor_t(query.word[q_base + beat][r][i]);
                 const sum_t product = sum_t(int64_t(x) * int64_t(y));  // 24 x 27 bits: two DSP48E2
                 const sum_t sum = first ? product : sum_t(accumulator[r][i] + product);
                 accumulator[r][i] = sum;

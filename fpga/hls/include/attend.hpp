@@ -15,7 +15,6 @@ namespace nearkv {
 // What one step loads and the next one computes.
 struct Stage {
     Operand k, v;
-    Weights weights;  // of the visit whose V this stage holds: written by the step that computed its K
     Span k_span, v_span;
 };
 
@@ -54,47 +53,67 @@ inline void load(read_port kv, read_port ctl, const List& list, const Job& job, 
     }
 }
 
-// One tile of one group per turn: V of the older visit, then K of the newer one.
-inline void compute(const Job& job, const Stage& loaded, Weights& weights, const Query& query,
+inline Turn make_turn(uint32_t index, const Job& job, const Stage& loaded) {
+#pragma HLS INLINE
+    const uint32_t tile = index % TILES, group = index / TILES, first_row = group * ROWS;
+    const uint32_t rows = job.rows - first_row < ROWS ? job.rows - first_row : ROWS;
+    return {has_tile(loaded.v_span, tile), has_tile(loaded.k_span, tile), tile, group, first_row, rows, job.beats};
+}
+
+// V of the older visit with its weights, and scores and weights of the newer one, tile by tile, 8 rows at a time.
+inline void compute(const Job& job, const Stage& loaded, const Weights& weights, Weights& next, const Query& query,
                     const Sight sight[ROWS_MAX], State& state, bool clamped[1]) {
 #pragma HLS INLINE off
-    const uint32_t groups = (job.rows + ROWS - 1) / ROWS;
-TILE_OF_GROUP:
-    for (uint32_t turn = 0; turn < groups * TILES; ++turn) {
+    const uint32_t turns = (job.rows + ROWS - 1) / ROWS * TILES;
+TURNS:
+    for (uint32_t index = 0; index < turns; ++index) {
 #pragma HLS LOOP_TRIPCOUNT min = 8 max = 64
 #pragma HLS DATAFLOW
         dots_stream dots;
         heads_stream heads;
         TileWeights aligned;
+#pragma HLS ARRAY_RESHAPE variable = aligned.row complete dim = 1
         TileSums sums;
-        const uint32_t group = turn / TILES, tile = turn % TILES, first_row = group * ROWS;
-        const uint32_t rows = job.rows - first_row < ROWS ? job.rows - first_row : ROWS;
-        const bool v = has_tile(loaded.v_span, tile), k = has_tile(loaded.k_span, tile);
-        const TilePass tile_pass = {v, tile, first_row, rows};
-        align_tile<ROWS, TILE>(tile_pass, loaded.weights, loaded.v, aligned, heads);
-        array_tile<ROWS, LANES, TILE>({v, k, tile, group, job.beats, rows}, loaded.v, aligned, loaded.k, query, sums,
-                                      dots);
-        add_tile<ROWS>(tile_pass, heads, sums, job.beats, state);
-        weigh_tile<ROWS, TILE>({k, tile, first_row, rows, loaded.k_span, job.scale_mantissa, job.scale_exponent}, dots,
-                               loaded.k, query, sight, weights, clamped);
+#pragma HLS ARRAY_PARTITION variable = sums.beat complete dim = 2
+#pragma HLS ARRAY_RESHAPE variable = sums.beat complete dim = 3
+        const Turn turn = make_turn(index, job, loaded);
+        align_tile<ROWS, TILE>(turn, weights, loaded.v.exponent, aligned, heads);
+        array_tile<ROWS, LANES, TILE>(turn, loaded.v.beats, aligned, loaded.k.beats, query.beats, sums, dots);
+        add_tile<ROWS>(turn, heads, sums, state);
+        weigh_tile<ROWS, TILE>(turn, loaded.k_span, job, dots, loaded.k.exponent, query.exponent, sight, next, clamped);
     }
 }
 
 // The two halves of a step touch different buffers and run side by side.
 inline void walk_step(read_port kv, read_port ctl, const List& list, const Job& job, unsigned parity, bool has_v,
-                      Loader& loader, Stage& loading, const Stage& loaded, const Query& query,
-                      const Sight sight[ROWS_MAX], State& state, bool clamped[1]) {
+                      Loader& loader, Stage& loading, const Stage& loaded, const Weights& weights, Weights& next,
+                      const Query& query, const Sight sight[ROWS_MAX], State& state, bool clamped[1]) {
 #pragma HLS INLINE off
 #pragma HLS DATAFLOW
     load(kv, ctl, list, job, parity, has_v, loader, loading);
-    compute(job, loaded, loading.weights, query, sight, state, clamped);
+    compute(job, loaded, weights, next, query, sight, state, clamped);
 }
 
 // Everything of a job but its results. `kv_words` is the status's beats.
 inline Fault walk(read_port kv, read_port ctl, const List& list, const Job& job, const Query& query,
                   const Sight sight[ROWS_MAX], State& state, bool clamped[1], uint64_t& kv_words) {
 #pragma HLS INLINE off
+    // One step loads `even` and computes `odd`, the next one the other way round.
     Stage even, odd;
+#pragma HLS ARRAY_RESHAPE variable = even.k.beats.word complete dim = 2
+#pragma HLS ARRAY_RESHAPE variable = even.v.beats.word complete dim = 2
+#pragma HLS ARRAY_RESHAPE variable = odd.k.beats.word complete dim = 2
+#pragma HLS ARRAY_RESHAPE variable = odd.v.beats.word complete dim = 2
+    // A row's 16 tokens are read together, four rows are written together.
+    Weights even_weights, odd_weights;
+#pragma HLS ARRAY_PARTITION variable = even_weights.mantissa cyclic factor = 4 dim = 1
+#pragma HLS ARRAY_PARTITION variable = even_weights.mantissa cyclic factor = 16 dim = 2
+#pragma HLS ARRAY_PARTITION variable = even_weights.whole cyclic factor = 4 dim = 1
+#pragma HLS ARRAY_PARTITION variable = even_weights.whole cyclic factor = 16 dim = 2
+#pragma HLS ARRAY_PARTITION variable = odd_weights.mantissa cyclic factor = 4 dim = 1
+#pragma HLS ARRAY_PARTITION variable = odd_weights.mantissa cyclic factor = 16 dim = 2
+#pragma HLS ARRAY_PARTITION variable = odd_weights.whole cyclic factor = 4 dim = 1
+#pragma HLS ARRAY_PARTITION variable = odd_weights.whole cyclic factor = 16 dim = 2
     Loader loader;
     loader.carry[0] = loader.carry[1] = CRC_START;
     loader.kv_words = 0;
@@ -109,9 +128,11 @@ STEPS:
         const bool has_k = !loader.cursor.done;
         computing = has_k || has_v;
         if (parity == 0) {
-            walk_step(kv, ctl, list, job, 0, has_v, loader, even, odd, query, sight, state, clamped);
+            walk_step(kv, ctl, list, job, 0, has_v, loader, even, odd, odd_weights, even_weights, query, sight, state,
+                      clamped);
         } else {
-            walk_step(kv, ctl, list, job, 1, has_v, loader, odd, even, query, sight, state, clamped);
+            walk_step(kv, ctl, list, job, 1, has_v, loader, odd, even, even_weights, odd_weights, query, sight, state,
+                      clamped);
         }
         if (failed(loader.fault)) break;
         has_v = has_k;

@@ -90,15 +90,15 @@ inline void add_weight_sum(State& state, uint32_t row, const Pieces& pieces, uin
 }
 
 template <unsigned N_ROWS>
-void add_tile(const TilePass& pass, heads_stream& heads, const TileSums& sums, uint32_t beats, State& state) {
+void add_tile(const Turn& turn, heads_stream& heads, const TileSums& sums, State& state) {
 #pragma HLS INLINE off
-    if (!pass.active) return;
+    if (!turn.v) return;
 ROW:
-    for (unsigned r = 0; r < pass.rows; ++r) {
+    for (unsigned r = 0; r < turn.rows; ++r) {
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = 8
         const TileHead head = heads.read();
         if (!head.seen) continue;
-        const uint32_t row = pass.first_row + r;
+        const uint32_t row = turn.first_row + r;
         const int32_t o_top = top_bin(int32_t(head.r)), l_top = top_bin(int32_t(head.rl));
         const int32_t tile_t = o_top > l_top ? o_top : l_top;
         int32_t t = state.t[row];
@@ -106,11 +106,12 @@ ROW:
             // T differs by more than 32 bits can hold only when the row is empty, and then there is nothing to move.
             const bool empty = t == regmap::EMPTY_T;
             const uint32_t up = empty ? BINS : uint32_t(tile_t - t);
-            if (!empty) move_row(state, row, beats * LANES, up < BINS ? up : BINS);
+            if (!empty) move_row(state, row, turn.beats * LANES, up < BINS ? up : BINS);
             state.t[row] = t = tile_t;
         }
         const uint32_t o_down = uint32_t(t - o_top), l_down = uint32_t(t - l_top);
-        if (o_down < BINS) add_row(state, row, r, sums, beats, uint32_t(int32_t(head.r) - 32 * o_top + 16), o_down);
+        if (o_down < BINS)
+            add_row(state, row, r, sums, turn.beats, uint32_t(int32_t(head.r) - 32 * o_top + 16), o_down);
         const uint32_t l_shift = uint32_t(int32_t(head.rl) - 32 * l_top + 39);
         add_weight_sum(state, row, cut_weight_sum(int32_t(head.weight_sum), l_shift), l_down);
     }

@@ -8,7 +8,7 @@
 #include "words.hpp"
 
 #if defined(NEARKV_FAST) && defined(__SSE4_2__)
-#include <nmmintrin.h>
+#include "csim_crc.h"
 #endif
 
 namespace nearkv {
@@ -36,13 +36,17 @@ constexpr CrcColumns make_crc_columns() {
 
 constexpr CrcColumns CRC_COLUMNS = make_crc_columns();
 
+#if defined(NEARKV_FAST) && defined(__SSE4_2__)
+constexpr nearkv_csim::CrcTables CRC_TABLES = nearkv_csim::make_crc_tables(crc_zeros);
+#endif
+
 // The register after one more word; the lowest byte comes first.
 inline uint32_t crc_step(uint32_t crc, const word_t& word) {
 #pragma HLS INLINE
 #if defined(NEARKV_FAST) && defined(__SSE4_2__)
-    uint64_t next = crc;
-    for (unsigned i = 0; i < 8; ++i) next = _mm_crc32_u64(next, u64_at(word, i));
-    return uint32_t(next);
+    uint64_t parts[8];
+    for (unsigned i = 0; i < 8; ++i) parts[i] = u64_at(word, i);
+    return nearkv_csim::crc_step(CRC_TABLES, crc, parts);
 #else
     uint32_t next = 0;
 FEEDBACK:

@@ -8,8 +8,12 @@
 namespace nearkv {
 
 // A block of K or V: token in slot s has the beats s * beats onwards; value = element * 2^(exponent - 23).
+struct Beats {
+    significand_t word[BLOCK_WORDS][LANES];
+};
+
 struct Operand {
-    significand_t beat[BLOCK_WORDS][LANES];
+    Beats beats;
     exponent_t exponent[BLOCK];
 };
 
@@ -74,7 +78,7 @@ ELEMENTS:
 #pragma HLS PIPELINE II = 1
         for (unsigned i = 0; i < LANES; ++i) {
 #pragma HLS UNROLL
-            operand.beat[at + b][i] = significand_t(half_element(half[b][i], top));
+            operand.beats.word[at + b][i] = significand_t(half_element(half[b][i], top));
         }
     }
     operand.exponent[slot] = exponent_t(int32_t(top >> 10) - 14);
@@ -90,7 +94,7 @@ CLEAR:
 #pragma HLS PIPELINE II = 1
         for (unsigned i = 0; i < LANES; ++i) {
 #pragma HLS UNROLL
-            operand.beat[at + b][i] = 0;
+            operand.beats.word[at + b][i] = 0;
         }
     }
     operand.exponent[slot] = 0;

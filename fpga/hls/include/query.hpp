@@ -7,8 +7,12 @@
 namespace nearkv {
 
 // Row r is lane r % ROWS of group r / ROWS; a group has the beats group * beats onwards.
+struct QueryBeats {
+    significand_t word[GROUPS_MAX * BEATS_MAX][ROWS][LANES];
+};
+
 struct Query {
-    significand_t beat[GROUPS_MAX * BEATS_MAX][ROWS][LANES];
+    QueryBeats beats;
     exponent_t exponent[ROWS_MAX];
 };
 
@@ -42,7 +46,7 @@ CLEAR:
 #pragma HLS PIPELINE II = 1
         for (unsigned i = 0; i < LANES; ++i) {
 #pragma HLS UNROLL
-            query.beat[row / ROWS * job.beats + b][row % ROWS][i] = 0;
+            query.beats.word[row / ROWS * job.beats + b][row % ROWS][i] = 0;
         }
     }
     query.exponent[row] = 0;
@@ -72,7 +76,7 @@ ELEMENTS:
 #pragma HLS UNROLL
             const unsigned element = w * FLOATS_PER_WORD + i;
             const int32_t value = float_element(u32_at(raw.word[row * words + w], i), top);
-            query.beat[row / ROWS * job.beats + element / LANES][row % ROWS][element % LANES] =
+            query.beats.word[row / ROWS * job.beats + element / LANES][row % ROWS][element % LANES] =
                 significand_t(element < job.head_size ? value : 0);
         }
     }

@@ -16,11 +16,6 @@ struct TileHead {
 
 using heads_stream = hls::stream<TileHead, ROWS>;
 
-struct TilePass {
-    bool active;
-    uint32_t tile, first_row, rows;
-};
-
 // A mantissa `below` >= 0 places under the top: 26 bits, round half up. From 27 places on the result is zero.
 inline int32_t align_mantissa(int32_t mantissa, int32_t below) {
 #pragma HLS INLINE
@@ -31,29 +26,31 @@ inline int32_t align_mantissa(int32_t mantissa, int32_t below) {
 
 // Weights aligned for the products go to `aligned`, what else a tile needs to `heads`.
 template <unsigned N_ROWS, unsigned N_TILE>
-void align_tile(const TilePass& pass, const Weights& weights, const Operand& v, TileWeights& aligned,
+void align_tile(const Turn& turn, const Weights& weights, const exponent_t v_exponent[BLOCK], TileWeights& aligned,
                 heads_stream& heads) {
 #pragma HLS INLINE off
-    if (!pass.active) return;
+    if (!turn.v) return;
 FILL:
-    for (unsigned r = pass.rows; r < N_ROWS; ++r) {
+    for (unsigned r = turn.rows; r < N_ROWS; ++r) {
 #pragma HLS LOOP_TRIPCOUNT min = 0 max = 7
         for (unsigned t = 0; t < N_TILE; ++t) {
 #pragma HLS UNROLL
-            aligned.token[t][r] = 0;
+            aligned.row[r][t] = 0;
         }
     }
 ROW:
-    for (unsigned r = 0; r < pass.rows; ++r) {
+    for (unsigned r = 0; r < turn.rows; ++r) {
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = 8
 #pragma HLS PIPELINE II = 2
-        const uint32_t row = pass.first_row + r, first = pass.tile * N_TILE;
+        const uint32_t row = turn.first_row + r, first = turn.tile * N_TILE;
+        // Tokens that the row does not see lie far below all others, with or without their exponent of V, and their
+        // mantissa of zero stays zero however it is moved.
         int32_t r_top = WHOLE_EMPTY, rl_top = WHOLE_EMPTY;
     TOP:
         for (unsigned t = 0; t < N_TILE; ++t) {
 #pragma HLS UNROLL
             const int32_t whole = int32_t(weights.whole[row][first + t]);
-            const int32_t product = whole == WHOLE_EMPTY ? WHOLE_EMPTY : whole + int32_t(v.exponent[first + t]);
+            const int32_t product = whole + int32_t(v_exponent[first + t]);
             rl_top = whole > rl_top ? whole : rl_top;
             r_top = product > r_top ? product : r_top;
         }
@@ -63,9 +60,7 @@ ROW:
 #pragma HLS UNROLL
             const int32_t mantissa = int32_t(weights.mantissa[row][first + t]);
             const int32_t whole = int32_t(weights.whole[row][first + t]);
-            // An empty token may seem to lie above the top; its mantissa is zero, so any distance will do.
-            const int32_t below = mantissa != 0 ? r_top - whole - int32_t(v.exponent[first + t]) : 0;
-            aligned.token[t][r] = aligned_t(align_mantissa(mantissa, below));
+            aligned.row[r][t] = aligned_t(align_mantissa(mantissa, r_top - whole - int32_t(v_exponent[first + t])));
             sum += align_mantissa(mantissa, rl_top - whole);
         }
         heads.write({rl_top != WHOLE_EMPTY, tile_exponent_t(r_top), tile_exponent_t(rl_top), weight_sum_t(sum)});

@@ -53,10 +53,6 @@ using significand_t = exact<regmap::SIGNIFICAND_BITS>;
 using exponent_t = exact<9>;
 // Exact sum over a row: 46 bits of product, 8 of 256 elements, sign.
 using dot_t = exact<55>;
-// dot times the mantissa of the scale.
-using scaled_t = exact<80>;
-// The same after a shift left by at most 48.
-using shifted_t = exact<128>;
 // In log2 units with 24 fraction bits.
 using score_t = exact<regmap::SCORE_BITS>;
 // floor of a score; EMPTY marks a token that a row does not see.

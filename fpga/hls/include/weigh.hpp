@@ -23,20 +23,42 @@ struct Score {
 constexpr unsigned TABLE_SIZE = 1u << regmap::WEIGHT_TABLE_BITS;
 static_assert(sizeof(EXP2_BASE) / sizeof(EXP2_BASE[0]) == TABLE_SIZE, "the exp2 table has 2^weight_table_bits entries");
 
-// dot * mantissa * 2^shift, round half up, clamped to 48 bits.
+// dot * mantissa * 2^shift, round half up, clamped to 48 bits. The product of 79 bits is kept as high * 2^24 + low, low
+// without sign, so that 64-bit numbers suffice.
 inline Score make_score(const dot_t& dot, uint32_t scale_mantissa, int32_t shift) {
 #pragma HLS INLINE
     constexpr int64_t LEAST = -(int64_t(1) << (regmap::SCORE_BITS - 1)), MOST = -(LEAST + 1);
-    // Beyond 48 to the left everything but zero is clamped; beyond 80 to the right everything rounds to zero.
-    constexpr int32_t LEFT_MAX = 48, RIGHT_MAX = 80;
-    const scaled_t product = scaled_t(dot) * scaled_t(int32_t(scale_mantissa));
-    const int32_t left = shift < 0 ? 0 : shift < LEFT_MAX ? shift : LEFT_MAX;
-    const int32_t right = shift >= 0 ? 0 : -shift < RIGHT_MAX ? -shift : RIGHT_MAX;
-    const shifted_t one = 1;
-    const shifted_t half = right == 0 ? shifted_t(0) : shifted_t(one << (right == 0 ? 0 : right - 1));
-    const shifted_t rounded = shifted_t(shifted_t(shifted_t(product) << left) + half) >> right;
-    const bool low = rounded<shifted_t(LEAST), high = rounded> shifted_t(MOST);
-    return {score_t(low ? LEAST : high ? MOST : int64_t(rounded)), low || high};
+    constexpr int32_t PART = 24;
+    const int64_t mantissa = scale_mantissa;
+    const int64_t below = (int64_t(dot) & ((1 << PART) - 1)) * mantissa;
+    const int64_t high = (int64_t(dot) >> PART) * mantissa + (below >> PART), low = below & ((1 << PART) - 1);
+    int64_t value = 0;
+    bool over = false, under = false;
+    if (shift < -PART) {
+        // The low part lies under the bit that rounds and cannot change the floor. |high| < 2^55: from 62 places on,
+        // zero.
+        const int32_t right = -shift - PART < 62 ? -shift - PART : 62;
+        value = (high + (int64_t(1) << (right - 1))) >> right;
+    } else if (shift < 0) {
+        // |high| * 2^left is beyond 48 bits from 2^(48 - left) on.
+        const int32_t right = -shift, left = PART - right;
+        over = high >= int64_t(1) << (48 - left);
+        under = high < -(int64_t(1) << (48 - left));
+        value = over || under ? 0 : (high << left) + ((low + (int64_t(1) << (right - 1))) >> right);
+    } else {
+        // A product from 2^48 on is beyond 48 bits whatever the shift; anything but zero is when it moves by 48 or
+        // more.
+        over = high >= int64_t(1) << PART;
+        under = high < -(int64_t(1) << PART);
+        value = over || under ? 0 : high * (1 << PART) + low;
+        const int32_t left = shift < 48 ? shift : 48;
+        over = over || value > MOST >> left;
+        under = under || value < (left < 48 ? LEAST >> left : 0);
+        value = over || under ? 0 : value << left;
+    }
+    over = over || value > MOST;
+    under = under || value < LEAST;
+    return {score_t(over ? MOST : under ? LEAST : value), over || under};
 }
 
 // Mantissa of 2^(fraction / 2^24): chord of the table, lowered by half its sag.
@@ -49,35 +71,29 @@ inline int32_t exp2_mantissa(uint32_t fraction) {
     return int32_t(value < MOST ? value : MOST);
 }
 
-struct WeighPass {
-    bool active;
-    uint32_t tile, first_row, rows;
-    Span span;  // tokens of the block
-    uint32_t scale_mantissa;
-    int32_t scale_exponent;
-};
-
-// Weights of one tile for the rows of a group. `clamped` collects whether a visible score was.
+// Weights of one tile for the rows of a group; `span` holds the tokens of the block. `clamped` collects whether a
+// visible score was.
 template <unsigned N_ROWS, unsigned N_TILE>
-void weigh_tile(const WeighPass& pass, dots_stream& dots, const Operand& k, const Query& query,
-                const Sight sight[ROWS_MAX], Weights& weights, bool clamped[1]) {
+void weigh_tile(const Turn& turn, const Span& span, const Job& job, dots_stream& dots,
+                const exponent_t k_exponent[BLOCK], const exponent_t q_exponent[ROWS_MAX], const Sight sight[ROWS_MAX],
+                Weights& weights, bool clamped[1]) {
 #pragma HLS INLINE off
-    if (!pass.active) return;
+    if (!turn.k) return;
     bool any = clamped[0];
 TOKEN:
     for (unsigned t = 0; t < N_TILE; ++t) {
         const Dots one = dots.read();
-        const uint32_t slot = pass.tile * N_TILE + t, position = pass.span.origin + slot;
-        const bool here = slot >= pass.span.low && slot < pass.span.high;
+        const uint32_t slot = turn.tile * N_TILE + t, position = span.origin + slot;
+        const bool here = slot >= span.low && slot < span.high;
     ROW:
-        for (unsigned r = 0; r < pass.rows; ++r) {
+        for (unsigned r = 0; r < turn.rows; ++r) {
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = 8
 #pragma HLS PIPELINE II = 1
 #pragma HLS UNROLL factor = 4  // four scale-and-exp2 units keep up with the array at d = 64
-            const uint32_t row = pass.first_row + r;
+            const uint32_t row = turn.first_row + r;
             // q and K have their lowest bits at 2^(e - 23), the scale at 2^-24, a score at 2^-24.
-            const int32_t shift = int32_t(query.exponent[row]) + int32_t(k.exponent[slot]) + pass.scale_exponent - 46;
-            const Score score = make_score(one.row[r], pass.scale_mantissa, shift);
+            const int32_t shift = int32_t(q_exponent[row]) + int32_t(k_exponent[slot]) + job.scale_exponent - 46;
+            const Score score = make_score(one.row[r], job.scale_mantissa, shift);
             const bool seen = here && position >= sight[row].low && position < sight[row].high;
             const int64_t value = int64_t(score.value);
             const uint32_t fraction = uint32_t(value) & ((1u << regmap::SCORE_FRACTION_BITS) - 1);

@@ -15,9 +15,9 @@ static Fault run_attend(read_port kv, read_port ctl, write_port out, const List&
 #pragma HLS ARRAY_RESHAPE variable = state.o cyclic factor = 16 dim = 3
 #pragma HLS BIND_STORAGE variable = state.o type = ram_2p impl = uram  // 64 rows x 256 x 3 x 50 bits
     Query query;
-#pragma HLS ARRAY_RESHAPE variable = query.beat complete dim = 2
-#pragma HLS ARRAY_RESHAPE variable = query.beat complete dim = 3
-#pragma HLS BIND_STORAGE variable = query.beat type = ram_2p impl = lutram  // 64 deep, 6144 wide
+#pragma HLS ARRAY_RESHAPE variable = query.beats.word complete dim = 2
+#pragma HLS ARRAY_RESHAPE variable = query.beats.word complete dim = 3
+#pragma HLS BIND_STORAGE variable = query.beats.word type = ram_2p impl = lutram  // 64 deep, 6144 wide
     RawBlock raw;
     bool clamped[1] = {false};
 

@@ -52,7 +52,8 @@ void prepare(Bench& bench, uint32_t head_size, uint32_t rows) {
     for (uint32_t r = 0; r < rows; ++r) bench.sight[r] = {0, BLOCK};
     for (uint32_t g = 0; g < (rows + ROWS - 1) / ROWS * bench.job.beats; ++g) {
         for (unsigned r = 0; r < ROWS; ++r) {
-            for (unsigned i = 0; i < LANES; ++i) bench.query.beat[g][r][i] = int32_t(seed = seed * 69069u + 1) >> 9;
+            for (unsigned i = 0; i < LANES; ++i)
+                bench.query.beats.word[g][r][i] = int32_t(seed = seed * 69069u + 1) >> 9;
         }
     }
     for (uint32_t r = 0; r < ROWS_MAX; ++r) bench.query.exponent[r] = 1;
@@ -106,39 +107,37 @@ extern "C" void nearkv_stage_times(uint32_t head_size, uint32_t rows, uint32_t r
     ns[2] += fastest(repeats, [&] { decode(bench.raw, bench.visit, job, regmap::KIND_K, bench.k); });
     dots_stream dots;
     heads_stream heads;
-    const auto pass = [&](bool v, bool k, uint32_t tile, uint32_t first, uint32_t count) {
-        array_tile<ROWS, LANES, TILE>({v, k, tile, first / ROWS, job.beats, count}, bench.v, bench.aligned[tile],
-                                      bench.k, bench.query, bench.sums, dots);
+    const auto turn = [&](bool v, bool k, uint32_t tile, uint32_t first, uint32_t count) {
+        return Turn{v, k, tile, first / ROWS, first, count, job.beats};
     };
-    const auto drain = [&] {
-        while (!dots.empty()) dots.read();
-    };
-    const auto weigh = [&](uint32_t tile, uint32_t first, uint32_t count) {
-        weigh_tile<ROWS, TILE>({true, tile, first, count, bench.visit.span, job.scale_mantissa, job.scale_exponent},
-                               dots, bench.k, bench.query, bench.sight, bench.weights, bench.clamped);
+    const auto array = [&](const Turn& t) {
+        array_tile<ROWS, LANES, TILE>(t, bench.v.beats, bench.aligned[t.tile], bench.k.beats, bench.query.beats,
+                                      bench.sums, dots);
     };
     ns[3] = fastest(repeats, [&] {
         each_tile(job, [&](uint32_t tile, uint32_t first, uint32_t count) {
-            pass(false, true, tile, first, count);
-            drain();
+            array(turn(false, true, tile, first, count));
+            while (!dots.empty()) dots.read();
         });
     });
     ns[5] = fastest(repeats, [&] {
         each_tile(job, [&](uint32_t tile, uint32_t first, uint32_t count) {
-            pass(false, true, tile, first, count);
-            weigh(tile, first, count);
+            const Turn t = turn(false, true, tile, first, count);
+            array(t);
+            weigh_tile<ROWS, TILE>(t, bench.visit.span, job, dots, bench.k.exponent, bench.query.exponent, bench.sight,
+                                   bench.weights, bench.clamped);
         });
     });
     ns[5] = ns[5] > ns[3] ? ns[5] - ns[3] : 0;
-    const auto bins = [&](bool add, uint32_t tile, uint32_t first, uint32_t count) {
-        align_tile<ROWS, TILE>({true, tile, first, count}, bench.weights, bench.v, bench.aligned[tile], heads);
-        if (add) add_tile<ROWS>({true, tile, first, count}, heads, bench.sums, job.beats, bench.state);
-        while (!heads.empty()) heads.read();
-    };
     ns[6] = fastest(repeats, [&] {
-        each_tile(job, [&](uint32_t tile, uint32_t first, uint32_t count) { bins(true, tile, first, count); });
+        each_tile(job, [&](uint32_t tile, uint32_t first, uint32_t count) {
+            const Turn t = turn(true, false, tile, first, count);
+            align_tile<ROWS, TILE>(t, bench.weights, bench.v.exponent, bench.aligned[tile], heads);
+            add_tile<ROWS>(t, heads, bench.sums, bench.state);
+        });
     });
     ns[4] = fastest(repeats, [&] {
-        each_tile(job, [&](uint32_t tile, uint32_t first, uint32_t count) { pass(true, false, tile, first, count); });
+        each_tile(job,
+                  [&](uint32_t tile, uint32_t first, uint32_t count) { array(turn(true, false, tile, first, count)); });
     });
 }
