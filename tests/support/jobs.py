@@ -271,10 +271,14 @@ def _put_outputs(out: Arena, job: Job, f: dict[str, int]) -> None:
 def comparable(image: Image, memory: Bytes) -> Bytes:
     """Memory after a run without what may differ between implementations: cycles, and who they are."""
     memory = memory.copy()
-    for job, fields in enumerate(image.placed):
+    for job in range(len(image.jobs)):
         status = image.at(image.out) + rm.STATUS.nbytes * job
         _blank(memory, status, rm.STATUS, "cycles", 8)
-        if image.jobs[job].identify:
+        # What the list says, not what was asked for: a damaged list may put an identity elsewhere.
+        descriptor = image.at(image.ctl) + rm.LIST.nbytes + rm.JOB.nbytes * job
+        fields = rm.JOB.unpack(image.memory[descriptor : descriptor + rm.JOB.nbytes].tobytes())
+        inside = 0 <= image.at(fields["out_addr"]) <= len(memory) - rm.IDENTITY.nbytes
+        if fields["opcode"] == rm.Opcode.IDENTIFY and inside:
             for name in ("implementation", "build"):
                 _blank(memory, image.at(fields["out_addr"]), rm.IDENTITY, name, 4)
     return memory
