@@ -63,17 +63,19 @@ def torch_attention(image: KernelImage) -> Callable[[], object]:
     return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v)
 
 
-def stage_shares(head_size: int, rows: int, checksums: bool) -> dict[str, float]:
-    """Share of each stage in one block, every stage timed alone."""
+def stage_shares(head_size: int, rows: int, image: KernelImage, kernel_ms: float) -> dict[str, float]:
+    """Share of each stage in the kernel's time. A stage is timed alone on one block that lies in the CPU's caches, so
+    the rest is mostly K and V on their way from memory."""
     folder = hls_folder()
     library = build("stage_times", folder, [folder / "tb" / "stage_times.cpp"], Variant.FAST.value)
     ns = (ctypes.c_double * len(STAGES))()
     ctypes.CDLL(str(library)).nearkv_stage_times(head_size, rows, 200, ns)
-    found = dict(zip(STAGES, ns, strict=True))
-    if not checksums:
+    blocks = len(image.k) // BLOCK_TOKENS
+    found = {name: value * blocks / 1e6 / kernel_ms for name, value in zip(STAGES, ns, strict=True)}
+    if not image.checksums:
         found["checksums"] = 0.0
-    total = sum(found.values())
-    return {name: round(value / total, 3) for name, value in found.items()}
+    found["memory and the rest"] = max(0.0, 1 - sum(found.values()))
+    return {name: round(share, 3) for name, share in found.items()}
 
 
 def measure(kernel: CsimKernel, head_size: int, rows: int, tokens: int, repeats: int) -> list[Figure]:
@@ -86,7 +88,7 @@ def measure(kernel: CsimKernel, head_size: int, rows: int, tokens: int, repeats:
     *kernel_ms, torch_ms = median_ms([*(lambda i=i: i.run(kernel) for i in images), reference], repeats)
     figures = []
     for image, ms in zip(images, kernel_ms, strict=True):
-        shares = stage_shares(head_size, rows, image.checksums)
+        shares = stage_shares(head_size, rows, image, ms)
         rate = 2 * tokens * head_size * 2 / ms / 1e6
         figures.append(Figure(head_size, rows, tokens, image.checksums, ms, torch_ms, torch_ms / ms, rate, shares))
     return figures
