@@ -58,7 +58,7 @@ class _List:
         self._registers = kv, ctl, out
 
     def run(self) -> None:
-        ctl = self._registers[1]
+        ctl = self._registers[1] - self._registers[1] % WORD_BYTES
         try:
             raw = self._ctl.read(ctl, LIST.nbytes).tobytes()
             jobs, windows = check_header(raw, *self._registers)

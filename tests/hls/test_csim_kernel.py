@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -63,6 +64,19 @@ def test_list_in_memory_that_does_not_answer() -> None:
     status = image.statuses(memory)[0]
     assert (status["code"], status["job"]) == (rm.Status.AXI_READ, rm.NOT_APPLICABLE)
     assert (status["detail"], status["address"]) == (rm.MASTER_CTL, image.ctl)
+
+
+@pytest.mark.parametrize("offset", [1, 8, 32, 64])
+@pytest.mark.parametrize("register", ["kv", "ctl"])
+def test_register_that_is_not_in_the_header_is_refused(register: str, offset: int) -> None:
+    """The low six bits of CTL do not move the reads, so the header is found and names the register."""
+    image = build([IDENTIFY, IDENTIFY])
+    moved = replace(image, **{register: getattr(image, register) + offset})
+    runs = [moved.run(kernel(name)) for name in ("csim", "model")]
+    assert (runs[0] == runs[1]).all()
+    field = {"kv": "kv_base", "ctl": "ctl_base" if offset < 64 else "magic"}[register]
+    status = image.statuses(runs[0])[0]
+    assert (status["code"], status["detail"]) == (rm.Status.BAD_LIST, rm.LIST.offset[field])
 
 
 def test_status_that_cannot_be_written_is_lost() -> None:
