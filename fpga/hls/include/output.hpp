@@ -26,8 +26,9 @@ HALVES:
 // magnitude is 2^-64, the largest below 2^51.
 inline uint32_t round_bins(int64_t b0, int64_t b1, int64_t b2) {
 #pragma HLS INLINE off
-    const joined_t high = b0, middle = b1, low = b2;
-    const joined_t joined = joined_t(joined_t(high << 64) + joined_t(middle << 32)) + low;
+    const joined_t bin = int64_t(1) << regmap::BIN_BITS;
+    const joined_t upper = joined_t(joined_t(b0) * bin) + joined_t(b1);
+    const joined_t joined = joined_t(upper * bin) + joined_t(b2);
     const bool negative = joined < 0;
     const joined_t magnitude = negative ? joined_t(-joined) : joined;
     if (magnitude == 0) return 0;

@@ -44,7 +44,7 @@ inline Score make_score(const dot_t& dot, uint32_t scale_mantissa, int32_t shift
         const int32_t right = -shift, left = PART - right;
         over = high >= int64_t(1) << (48 - left);
         under = high < -(int64_t(1) << (48 - left));
-        value = over || under ? 0 : (high << left) + ((low + (int64_t(1) << (right - 1))) >> right);
+        value = over || under ? 0 : shift_left(high, left) + ((low + (int64_t(1) << (right - 1))) >> right);
     } else {
         // A product from 2^48 on is beyond 48 bits whatever the shift; anything but zero is when it moves by 48 or
         // more.
@@ -54,7 +54,7 @@ inline Score make_score(const dot_t& dot, uint32_t scale_mantissa, int32_t shift
         const int32_t left = shift < 48 ? shift : 48;
         over = over || value > MOST >> left;
         under = under || value < (left < 48 ? LEAST >> left : 0);
-        value = over || under ? 0 : value << left;
+        value = over || under ? 0 : shift_left(value, left);
     }
     over = over || value > MOST;
     under = under || value < LEAST;

@@ -90,6 +90,12 @@ inline uint32_t offset_of(const regmap::Field& field) {
     return field.word * WORD_BYTES + field.lsb / 8;
 }
 
+// x * 2^places of a number with sign, which `<<` does not promise below zero.
+inline int64_t shift_left(int64_t x, uint32_t places) {
+#pragma HLS INLINE
+    return int64_t(uint64_t(x) << places);
+}
+
 constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
