@@ -24,7 +24,7 @@ demo: $(STAMP) ## SmolLM2 answers a prompt, its KV cache on two emulated cards
 	@mkdir -p build/demo
 	@.venv/bin/nearkv generate \
 	  --card 'sw_emu:0?ssd=build/demo/card0' --card 'sw_emu:1?ssd=build/demo/card1' \
-	  --prompt 'Why is the sky blue? Answer in three sentences.' --max-new-tokens 100
+	  --prompt 'Explain in two sentences what a solid-state drive is.' --max-new-tokens 100
 
 test: $(STAMP) ## the whole test suite
 	@$(ONE_THREAD) $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadgroup -m 'not soak'
