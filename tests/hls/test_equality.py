@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nearkv_driver import regmap as rm
 
-from tests.support.jobs import Image, build, comparable
+from tests.support.jobs import Image, Job, Segment, build, comparable
 from tests.support.kernels import kernel
 from tests.support.random_jobs import Rng, random_image, random_job
 
@@ -92,6 +92,21 @@ def test_every_head_size_with_many_rows(rows: int, head_size: int) -> None:
     limits = [(int(first), 100_000) for first in rng.integers(0, 200, rows)]
     plain = replace(job, q=np.nan_to_num(q, posinf=1, neginf=1), limits=limits, state_in=None)
     assert same_bytes(build([plain, replace(plain, raw=True)])) == [rm.Status.OK] * 2
+
+
+@pytest.mark.parametrize("head_size", [64, 256])
+@pytest.mark.parametrize("tokens", [1, 2])
+def test_a_block_of_short_segments_that_straddle_pages(head_size: int, tokens: int) -> None:
+    """As many pages end in one visit as can: two for each segment."""
+    rng = np.random.default_rng(head_size)
+    k, v = (rng.normal(size=(rm.BLOCK_TOKENS, head_size)).astype(np.float16) for _ in range(2))
+    parts = [slice(first, first + tokens) for first in range(0, rm.BLOCK_TOKENS, tokens)]
+    segments = [Segment(part.start, k[part], v[part], True, rm.PAGE_BYTES - rm.WORD_BYTES) for part in parts]
+    q = rng.normal(size=(1, head_size)).astype(np.float32)
+    image = build([Job(q, [(0, rm.BLOCK_TOKENS)], head_size**-0.5, segments)])
+    assert same_bytes(image) == [rm.Status.OK]
+    beats = image.statuses(image.run(kernel("model")))[0]["beats"]
+    assert beats == 2 * len(segments) * 2 * rm.PAGE_BYTES // rm.WORD_BYTES
 
 
 @pytest.mark.soak

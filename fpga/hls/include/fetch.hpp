@@ -22,8 +22,12 @@ struct FinishedPage {
     uint32_t crc;
 };
 
-// Every part may end one page more than its words fill.
-constexpr unsigned FINISHED_MAX = BLOCK + BLOCK_WORDS / PAGE_WORDS + 1;
+// A part of w words touches at most (w + 2 * (PAGE_WORDS - 1)) / PAGE_WORDS pages. Parts of one token, each across a
+// page border, end the most pages: two per token.
+constexpr unsigned FINISHED_MAX = 2 * BLOCK;
+static_assert(BEATS_MAX + 2 * (PAGE_WORDS - 1) < 3 * PAGE_WORDS,
+              "one token and what completes its pages fill two pages");
+static_assert(BEATS_MAX <= 2 * PAGE_WORDS, "a further token of a part ends no more than two further pages");
 
 inline void copy_rows(const word_t* burst, uint32_t count, uint32_t at, RawBlock& raw) {
 #pragma HLS INLINE
@@ -65,7 +69,7 @@ inline Fault judge_pages(read_port ctl, const List& list, const Visit& visit, ui
     bool stopped = false;
 JUDGE:
     for (uint32_t i = 0; i < finished && !stopped; ++i) {
-#pragma HLS LOOP_TRIPCOUNT min = 0 max = BLOCK_WORDS / PAGE_WORDS
+#pragma HLS LOOP_TRIPCOUNT min = 0 max = FINISHED_MAX
         const Part& part = visit.part[pages[i].part];
         const uint64_t entry = part.crc_addr + uint64_t(pages[i].page) * regmap::page_crc::NBYTES;
         const word_t word = open_burst(ctl, word_index(entry, list.ctl.base), 1)[0];

@@ -38,7 +38,6 @@ constexpr unsigned BLOCK_WORDS = BLOCK * BEATS_MAX;                       // wor
 constexpr unsigned BINS = regmap::BINS;                                   // bins of an accumulator
 constexpr unsigned WORD_BYTES = regmap::WORD_BYTES;                       //
 constexpr unsigned PAGE_WORDS = regmap::PAGE_BYTES / regmap::WORD_BYTES;  // beats of one page
-constexpr unsigned PAGES_MAX = BLOCK_WORDS / PAGE_WORDS + 2;              // pages that one part of a visit touches
 constexpr unsigned TOKENS_MAX = regmap::QUERY_TOKENS_MAX;                 // query tokens of a job
 
 static_assert(LANES * 16 == WORD_BYTES * 8, "one beat carries LANES elements of 16 bits");
