@@ -16,7 +16,7 @@ from typing import Self
 from nearkv_driver.commands import AttendJob, Identity, Result
 from nearkv_driver.decode import POISON, decode, decode_identity, progress
 from nearkv_driver.encode import Message, encode, encode_identify
-from nearkv_driver.errors import BufferMisuse, DeviceGone, DeviceTimeout, DriverError
+from nearkv_driver.errors import BufferMisuse, BuildMismatch, DeviceGone, DeviceTimeout, DriverError
 from nearkv_driver.plan import plan
 from nearkv_driver.registry import open_transport
 from nearkv_driver.regmap import (
@@ -61,6 +61,7 @@ class NearDevice:
         self._clock = clock
         self.info: CardInfo = transport.info()
         self.url = self.info.url
+        self._require_one_bank()
         self._windows = Windows(self._window("kv"), self._window("ctl"), self._window("out"))
         self._traffic = Traffic()
         self._pending: Ticket | None = None
@@ -164,6 +165,13 @@ class NearDevice:
         self._unusable = "the device is closed"
         self._transport.close()
 
+    def _require_one_bank(self) -> None:
+        """A master reads what another one wrote: kv the tail that out copied, ctl the state that out left."""
+        tags = {master: self.info.banks[index].tag for master, index in self.info.masters.items()}
+        if len(set(tags.values())) > 1:
+            found = ", ".join(f"m_axi_{master} on {tag}" for master, tag in tags.items())
+            raise BuildMismatch("memory of the kernel", card=self.url, wanted="all masters on one bank", found=found)
+
     def _window(self, master: str) -> Window:
         bank = self.info.banks[self.info.masters[master]]
         return Window(master, bank.base, bank.nbytes)
@@ -172,9 +180,10 @@ class NearDevice:
         if buffer is not None and buffer.nbytes >= nbytes:
             return buffer
         size = max(_FIRST_NBYTES, 1 << (nbytes - 1).bit_length())
+        larger = self._transport.alloc(size, self.info.masters[master])
         if buffer is not None:
             buffer.free()
-        return self._transport.alloc(size, self.info.masters[master])
+        return larger
 
     def _identify(self) -> Identity:
         self._ctl = ctl = self._at_least(None, _FIRST_NBYTES, "ctl")

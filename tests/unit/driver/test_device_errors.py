@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from nearkv_driver.errors import (
     DeviceTimeout,
     DriverError,
     JobError,
+    OutOfDeviceMemory,
     ReplyIncomplete,
 )
 from nearkv_driver.regmap import (
@@ -105,6 +106,24 @@ def test_a_failed_job_says_what_failed(told: dict[str, int], text: str) -> None:
         assert told.items() <= caught.value.status.items()
         kernel.statuses = ()
         device.attend([job_over(None, limits=((0, 0),))])
+
+
+def test_masters_on_different_banks_are_another_build() -> None:
+    card = card_with(ModelKernel(), f"{SMALL}&banks=2")
+    card._info = replace(card._info, masters={"kv": 1, "ctl": 0, "out": 0})
+    with pytest.raises(BuildMismatch, match=r"all masters on one bank.*m_axi_kv on DDR\[1\], m_axi_ctl on DDR\[0\]"):
+        NearDevice.open(card)
+
+
+def test_a_list_that_does_not_fit_the_card_leaves_the_device_as_it_was() -> None:
+    with NearDevice.open(card_with(ModelKernel(), "sw_emu:test?dram=1M&kernel=model")) as device:
+        filler = device.alloc(300 << 10)
+        large = [job_over(None, rows=64, head_size=256)] * 8
+        with pytest.raises(OutOfDeviceMemory):
+            device.submit(large)
+        device.attend([job_over(None)])
+        filler.free()
+        device.attend([job_over(None)])
 
 
 def test_a_refused_list_names_the_field() -> None:
