@@ -135,7 +135,7 @@ class VolumeIndex:
         if [extent for extent, _ in places] != list(range(len(places))):
             raise VolumeDamaged(f"sequence {name!r} lacks an extent group", path=str(self._path))
         tail = None if file is None else TailRecord(Place(file, slot), part, first, tokens, crcs)
-        return SequenceRecord(sequence, name, tuple(json.loads(heads)), tuple(p for _, p in places), records, tail)
+        return SequenceRecord(sequence, name, self._heads(name, heads), tuple(p for _, p in places), records, tail)
 
     def create(self, name: str, heads: Sequence[int]) -> int:
         with self._transaction():
@@ -182,6 +182,15 @@ class VolumeIndex:
 
     def close(self) -> None:
         self._db.close()
+
+    def _heads(self, name: str, text: str) -> tuple[int, ...]:
+        try:
+            heads = json.loads(text)
+        except (json.JSONDecodeError, TypeError):
+            heads = None
+        if not isinstance(heads, list) or not all(type(head) is int for head in heads):
+            raise VolumeDamaged(f"sequence {name!r} has KV heads {text!r}", path=str(self._path))
+        return tuple(heads)
 
     def _set_tail(self, sequence: int, tail: TailRecord) -> None:
         self._db.execute(

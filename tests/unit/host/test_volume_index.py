@@ -112,6 +112,15 @@ def test_gaps_are_noticed(index: VolumeIndex, path: Path, change: str, text: str
         index.load(number)
 
 
+@pytest.mark.parametrize("heads", ["[0, 1", "7", '["0"]'])
+def test_heads_that_are_no_list_are_noticed(index: VolumeIndex, path: Path, heads: str) -> None:
+    number = filled(index)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE sequences SET heads = ?", (heads,))
+    with pytest.raises(VolumeDamaged, match="has KV heads"):
+        index.load(number)
+
+
 def test_an_index_locked_by_another_is_a_storage_error(index: VolumeIndex, path: Path) -> None:
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
