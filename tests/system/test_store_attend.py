@@ -148,6 +148,25 @@ def test_masked_rows_and_holes(mirror: Mirror) -> None:
     mirror.step(sequences, 3, valid=np.array([[0, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 1]], bool))
 
 
+@pytest.mark.parametrize("between", [0, 15, 200])
+@pytest.mark.parametrize("kernel", ["hls", "model"])
+def test_scores_beyond_the_fp16_range(kernel: str, between: int) -> None:
+    """Raw products of 115200; the two keys in one page, in neighbouring pages and in extents far apart."""
+    shape = layout(layers=1, query_heads=1, kv_heads=1, head_size=128)
+    with KVStore.open(shape, urls(1, kernel=kernel)) as store:
+        sequence = store.add_sequence()
+        k = np.full((1, 1, between + 2, 128), -30, np.float16)
+        v = np.full(k.shape, -7, np.float16)
+        k[:, :, 0], v[:, :, 0] = 30, 1.5
+        store.append(0, [sequence], k, v)
+        q = np.full((1, 1, 1, 128), 30, np.float32)
+        out, lse = store.attend(0, [sequence], q, scale=128**-0.5)
+        assert (out == 1.5).all()
+        # The scale constant has 24 bits: 2^-24 of the score.
+        assert abs(lse[0, 0, 0] - 115200 / 128**0.5) < 1e-3
+        assert store.stats().cards[0].saturated_jobs == 0
+
+
 @pytest.mark.parametrize("cached", [7, 30, 126])
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_new_tokens_are_aligned_to_the_end(mirror: Mirror, cached: int, one_by_one: bool) -> None:
