@@ -19,7 +19,7 @@ MOST_SEQUENCES = 4
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Sequences 'named' survive reopening with what they held at the last flush or complete spill."""
+    """Sequences with a name survive reopening with what they held at the last flush or complete spill."""
 
     @initialize(cards=st.integers(1, 3), head_size=st.sampled_from([64, 80, 128]), seed=st.integers(0, 2**20))
     def begin(self, cards: int, head_size: int, seed: int) -> None:
@@ -28,6 +28,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.layout = layout(head_size=head_size)
         self.mirror = Mirror(KVStore.open(self.layout, self.urls), seed)
         self.names: dict[int, str | None] = {}
+        self.durable: dict[str, int] = {}  # tokens that the death of the process may not take
         self.count = 0
 
     def teardown(self) -> None:
@@ -44,6 +45,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.count += 1
         name = f"s{self.count}" if named else None
         self.names[self.mirror.add(name)] = name
+        if name is not None:
+            self.durable[name] = 0
+
+    def flushed(self) -> None:
+        """A flush has returned: all tokens that every layer has are durable."""
+        for sequence, name in self.names.items():
+            if name is not None:
+                self.durable[name] = self.mirror.store.length(sequence)
 
     @precondition(lambda self: self.names)
     @rule(data=st.data(), n=st.integers(0, 200))
@@ -61,7 +70,11 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data(), part=st.floats(0, 1))
     def crop(self, data: st.DataObject, part: float) -> None:
         sequence = self.some(data)[0]
-        self.mirror.crop(sequence, int(self.mirror.store.length(sequence) * part))
+        length = int(self.mirror.store.length(sequence) * part)
+        self.mirror.crop(sequence, length)
+        name = self.names[sequence]
+        if name is not None:
+            self.durable[name] = min(self.durable[name], length)
 
     @precondition(lambda self: self.names)
     @rule(data=st.data())
@@ -73,6 +86,7 @@ class StoreMachine(RuleBasedStateMachine):
             opened = self.mirror.store.open_sequence(name)
             self.mirror.moved(sequence, opened, self.mirror.store.length(opened))
             self.names[opened] = name
+            self.durable[name] = self.mirror.store.length(opened)
 
     @precondition(lambda self: self.names)
     @rule(data=st.data(), n=st.integers(1, 150))
@@ -81,11 +95,13 @@ class StoreMachine(RuleBasedStateMachine):
         batch = self.some(data)
         self.mirror.append(batch, n, layers=[0])
         self.mirror.store.flush()
+        self.flushed()
         self.mirror.append(batch, n, layers=[1])
 
     @rule()
     def flush(self) -> None:
         self.mirror.store.flush()
+        self.flushed()
 
     @rule(cleanly=st.booleans())
     def reopen(self, cleanly: bool) -> None:
@@ -95,7 +111,10 @@ class StoreMachine(RuleBasedStateMachine):
         for sequence, name in self.names.items():
             if name is not None:
                 tokens = store.length(sequence)
-                least[name] = (sequence, tokens if cleanly else tokens - tokens % self.layout.unit_tokens, tokens)
+                units = tokens - tokens % self.layout.unit_tokens
+                # Whole units of earlier calls are there; those of the last call may still be in the write buffer.
+                floor = tokens if cleanly else max(units - 64, self.durable[name])
+                least[name] = (sequence, floor, tokens)
         if cleanly:
             store.close()
         else:
@@ -105,9 +124,8 @@ class StoreMachine(RuleBasedStateMachine):
         for name, (sequence, floor, ceiling) in least.items():
             opened = self.mirror.store.open_sequence(name)
             tokens = self.mirror.store.length(opened)
-            # Whole units of earlier calls are there; those of the last call may still be in the write buffer.
-            assert tokens <= ceiling
-            assert tokens >= (floor if cleanly else floor - 64)
+            assert floor <= tokens <= ceiling
+            self.durable[name] = tokens
             rows = {key: value for key, value in self.mirror.rows.items() if key[0] == sequence}
             fresh = {(1000 + opened, layer): (k[:, :tokens], v[:, :tokens]) for (_, layer), (k, v) in rows.items()}
             self.mirror.rows.update(fresh)
