@@ -195,9 +195,21 @@ class KVStore:
         sessions.crop(state, length, self.layout)
 
     def flush(self) -> None:
-        """Every complete token of every named sequence is on flash, and in the index, when this returns."""
+        """Every complete token of every named sequence is on flash, and in the index, when this returns.
+
+        A sequence that cannot be flushed keeps none of the others from it; the first failure is raised at the end.
+        """
+        failures: list[DriverError] = []
         for state in self._sequences.values():
-            sessions.flush(state, self.layout)
+            try:
+                sessions.flush(state, self.layout)
+            except DriverError as error:
+                error.add_note(f"while sequence {state.name!r} was flushed")
+                failures.append(error)
+        if failures:
+            for other in failures[1:]:
+                failures[0].add_note(f"also: {other}")
+            raise failures[0]
 
     def free(self, sequence: int) -> None:
         """Ends the id and gives its memory back. A named sequence is flushed and stays on the volumes; another one's

@@ -175,6 +175,21 @@ def test_a_failed_flush_leaves_what_an_earlier_one_saved(mirror: Mirror, calls: 
         mirror.check_rows(0)
 
 
+def test_a_sequence_that_cannot_be_flushed_does_not_cost_the_others(tmp_path: Path) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    store = KVStore.open(layout(), urls(2, tmp_path), syscalls=calls)
+    mirror = Mirror(store)
+    first, second = mirror.add("first"), mirror.add("second")
+    mirror.append([first, second], 40)
+    calls.calls.clear()
+    calls.faults = [Fails("pwritev")]
+    with pytest.raises(StorageError, match="write of"):
+        store.close()
+    with KVStore.open(layout(), urls(2, tmp_path)) as again:
+        lengths = [again.length(again.open_sequence(name)) for name in ("first", "second")]
+    assert lengths == [32, 40]
+
+
 def test_a_failed_crop_keeps_the_sequence(mirror: Mirror, calls: FaultySyscalls) -> None:
     sequence = mirror.add("a")
     mirror.append([sequence], 140)
