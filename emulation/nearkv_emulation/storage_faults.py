@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ class FaultySyscalls:
         self.faults = list(faults)
         self.calls: Counter[str] = Counter()
         self._before: list[tuple[int, int, bytes]] = []
+        self._counting = threading.Lock()
 
     def open(self, path: str, flags: int) -> int:
         self._count("open")
@@ -113,8 +115,9 @@ class FaultySyscalls:
 
     def _count(self, call: str, nbytes: int = 0) -> int:
         """Raises when this call is to fail, else the bytes that it may move."""
-        self.calls[call] += 1
-        number = self.calls[call]
+        with self._counting:
+            self.calls[call] += 1
+            number = self.calls[call]
         for fault in self.faults:
             if isinstance(fault, Flip) or fault.call != call:
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +36,10 @@ class _DataFile:
 
 
 class Volume:
-    """Open until `close`. One process at a time: VolumeBusy names the other."""
+    """Open until `close`. One process at a time: VolumeBusy names the other.
+
+    `write`, `read_into`, `sync` and the index may be used by several threads; giving out space is the owner's alone.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Volume:
         self._files: list[_DataFile] = []
         self._torn: dict[Place, int] = {}
         self._index: VolumeIndex | None = None
+        self._syncing = threading.Lock()
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -120,8 +125,11 @@ class Volume:
     def write(self, place: Place, offset: int, data: Bytes) -> None:
         """Whole pages at `offset` of the run; durable after `sync`."""
         file = self._files[place.file]
-        file.dirty = True
-        file.pages.write(data, place.slot * self._slot_nbytes + offset)
+        try:
+            file.pages.write(data, place.slot * self._slot_nbytes + offset)
+        finally:
+            # Not before the write: a sync of another thread that began meanwhile need not cover it.
+            file.dirty = True
 
     def read_into(self, place: Place, offset: int, view: memoryview) -> None:
         """Fills `view`, which may be card memory, with whole pages from `offset` of the run."""
@@ -140,10 +148,15 @@ class Volume:
 
     def sync(self) -> None:
         """Everything written is on flash when this returns."""
-        for file in self._files:
-            if file.dirty:
-                file.pages.sync()
-                file.dirty = False
+        with self._syncing:
+            for file in self._files:
+                if file.dirty:
+                    file.dirty = False
+                    try:
+                        file.pages.sync()
+                    except BaseException:
+                        file.dirty = True
+                        raise
 
     def close(self) -> None:
         """Releases files and lock; may be called again."""

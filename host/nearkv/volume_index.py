@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -84,12 +85,16 @@ class SequenceRecord:
 
 
 class VolumeIndex:
-    """Owns the connection. Failures are StorageError; what cannot be read as an index is VolumeDamaged."""
+    """Owns the connection. Failures are StorageError; what cannot be read as an index is VolumeDamaged.
+
+    Several threads may use it: one method runs at a time.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._using = threading.RLock()
         try:
-            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
             raise StorageError(f"cannot open the index: {error}", path=str(path)) from error
         try:
@@ -214,7 +219,8 @@ class VolumeIndex:
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
-            yield
+            with self._using:
+                yield
         except sqlite3.IntegrityError as error:
             raise VolumeDamaged(f"the index contradicts itself: {error}", path=str(self._path)) from error
         except sqlite3.OperationalError as error:
