@@ -20,6 +20,7 @@ COMMON_OPTIONS: Mapping[str, tuple[str, ...] | None] = {
     "ssd": None,  # volume folder: any path
     "io": ("direct", "buffered"),
     "p2p": ("on", "bounce"),
+    "spill": None,  # full units of a tail that start a spill: a whole number
 }
 _SCHEMES = {"sw_emu": "nearkv_emulation.card:open_card"}
 _FORM = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9_+.-]*):(?P<target>[^?\s]+)(?:\?(?P<options>.*))?", re.DOTALL)
@@ -45,6 +46,16 @@ class CardUrl:
         if value not in allowed:
             raise ValueError(f"card URL {self.text!r}: {name}={value}; allowed are {', '.join(allowed)}")
         return value
+
+    def count(self, name: str, least: int, most: int) -> int:
+        """An option that the URL has, as a whole number from `least` to `most`."""
+        value = self.options[name]
+        number = int(value) if re.fullmatch("[0-9]{1,9}", value) else -1
+        if not least <= number <= most:
+            raise ValueError(
+                f"card URL {self.text!r}: {name}={value}; a whole number from {least} to {most} is expected"
+            )
+        return number
 
     def nbytes(self, name: str, default: str) -> int:
         """An option that is a size above zero, such as 65536, 64K, 512M or 4G."""

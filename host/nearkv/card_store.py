@@ -60,12 +60,17 @@ class CardSequence:
 class CardStore:
     """Owns the device and the volume; `close` closes both."""
 
-    def __init__(self, device: NearDevice, volume: Volume, layout: ModelLayout, *, p2p: bool) -> None:
+    def __init__(
+        self, device: NearDevice, volume: Volume, layout: ModelLayout, *, p2p: bool, spill_units: int = 1
+    ) -> None:
+        """`spill_units` sizes the tails: full units that start a spill."""
         self.device, self.volume, self.layout, self.p2p = device, volume, layout, p2p
+        self.spill_units, self.slot_rows = spill_units, slot_rows(layout, spill_units)
         self.pool = ExtentPool(device, layout, p2p=p2p)
         self.sequences: list[CardSequence] = []
         self.payload_written_nbytes = 0
         self.read_back_nbytes = 0
+        self.bounce_nbytes = 0
         self._staging = aligned_buffer(PAGE_BYTES)
 
     @property
@@ -74,7 +79,7 @@ class CardStore:
 
     def add(self, heads: tuple[int, ...]) -> CardSequence:
         """An empty sequence without a name; takes memory for its tail."""
-        layout, rows = self.layout, slot_rows(self.layout)
+        layout, rows = self.layout, self.slot_rows
         nbytes = layout.layers * len(heads) * 2 * rows * layout.row_nbytes
         try:
             tail = self.device.alloc(nbytes)
@@ -137,9 +142,9 @@ class CardStore:
             block, view = self._stage((heads, 2, piece.tokens, self.layout.d_pad))
             block[...] = rows[:, :, done : done + piece.tokens]
             done += piece.tokens
-            _crcs(self.layout, group, layer, piece)[...] = page_crcs(view).reshape(heads, 2, -1).transpose(0, 2, 1)
+            self.crcs_of(sequence, layer, piece)[...] = page_crcs(view).reshape(heads, 2, -1).transpose(0, 2, 1)
             start = 0
-            for offset, nbytes in self._spans(sequence, layer, piece):
+            for offset, nbytes in self.spans(sequence, layer, piece):
                 self.volume.write(group.place, offset, view[start : start + nbytes])
                 start += nbytes
         self.payload_written_nbytes += heads * 2 * rows.shape[2] * self.layout.head_size * 2
@@ -148,7 +153,7 @@ class CardStore:
         """Whole units from the volume into card memory, by P2P unless the card has none."""
         for piece in pieces(first, first + tokens, self.layout.extent_tokens):
             group = sequence.groups[piece.extent]
-            for offset, nbytes in self._spans(sequence, layer, piece):
+            for offset, nbytes in self.spans(sequence, layer, piece):
                 self._load(group, offset, nbytes)
 
     def load_group(self, sequence: CardSequence, extent: int) -> None:
@@ -171,11 +176,11 @@ class CardStore:
             group = sequence.groups[piece.extent]
             block, view = self._stage((heads, 2, piece.tokens, self.layout.d_pad))
             start = 0
-            for offset, nbytes in self._spans(sequence, layer, piece):
+            for offset, nbytes in self.spans(sequence, layer, piece):
                 self.volume.read_into(group.place, offset, view[start : start + nbytes])
                 start += nbytes
             found = page_crcs(view).reshape(heads, 2, -1).transpose(0, 2, 1)
-            bad = np.argwhere(found != _crcs(self.layout, group, layer, piece))
+            bad = np.argwhere(found != self.crcs_of(sequence, layer, piece))
             if len(bad):
                 head, page, kind = bad[0]
                 where = (
@@ -199,15 +204,29 @@ class CardStore:
         self.volume.close()
 
     def _load(self, group: Group, offset: int, nbytes: int) -> None:
-        at = group.run.offset + offset
         if self.p2p:
-            self.volume.read_into(group.place, offset, group.run.pages.view(nbytes, at))
+            self.volume.read_into(group.place, offset, self.p2p_view(group, offset, nbytes))
         else:
             view = self._stage((nbytes // 2,))[1]
             self.volume.read_into(group.place, offset, view)
-            self.device.upload(group.run.pages, view, at)
+            self.bounce(group, offset, view)
 
-    def _spans(self, sequence: CardSequence, layer: int, piece: Piece) -> Iterator[tuple[int, int]]:
+    def p2p_view(self, group: Group, offset: int, nbytes: int) -> memoryview:
+        """Card memory of a group that a drive may fill."""
+        return group.run.pages.view(nbytes, group.run.offset + offset)
+
+    def bounce(self, group: Group, offset: int, pages: memoryview) -> None:
+        """Pages that were read into host memory go on to card memory; counted."""
+        self.device.upload(group.run.pages, pages, group.run.offset + offset)
+        self.bounce_nbytes += pages.nbytes
+
+    def crcs_of(self, sequence: CardSequence, layer: int, piece: Piece) -> NDArray[np.uint32]:
+        """View of the checksums of a piece: [heads, pages, 2 (K, V)]."""
+        first = piece.first * self.layout.row_nbytes // PAGE_BYTES
+        pages = piece.tokens * self.layout.row_nbytes // PAGE_BYTES
+        return sequence.groups[piece.extent].crcs[layer, :, first : first + pages]
+
+    def spans(self, sequence: CardSequence, layer: int, piece: Piece) -> Iterator[tuple[int, int]]:
         """(offset in the group, bytes) of a layer's rows of all heads, in the order of a block of rows."""
         heads = len(sequence.heads)
         if piece.tokens == self.layout.extent_tokens:
@@ -235,10 +254,3 @@ class CardStore:
             needed=error.needed,
             available=error.available,
         )
-
-
-def _crcs(layout: ModelLayout, group: Group, layer: int, piece: Piece) -> NDArray[np.uint32]:
-    """View of the checksums of a piece: [heads, pages, 2 (K, V)]."""
-    first = piece.first * layout.row_nbytes // PAGE_BYTES
-    pages = piece.tokens * layout.row_nbytes // PAGE_BYTES
-    return group.crcs[layer, :, first : first + pages]

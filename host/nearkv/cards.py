@@ -22,6 +22,8 @@ from nearkv.layout import ModelLayout
 from nearkv.volume import Volume
 from nearkv.volume_identity import VolumeIdentity, read_identity
 
+SPILL_UNITS_MAX = 64
+
 
 def open_cards(
     layout: ModelLayout, urls: Sequence[str], stack: ExitStack, syscalls: Syscalls | None = None
@@ -31,6 +33,7 @@ def open_cards(
         raise UserError("a store needs at least one card URL")
     parsed = [parse_url(url) for url in urls]
     folders = [_folder(url) for url in parsed]
+    spill_units = _spill_units(parsed)
     identities = _identities(layout, folders)
     # Every card is opened and judged before the first volume is made: a refusal by the last one leaves nothing behind.
     opened = []
@@ -46,8 +49,16 @@ def open_cards(
         direct = url.option("io", "direct") == "direct"
         volume = Volume(place, identity, layout.slot_nbytes, direct=direct, syscalls=syscalls)
         stack.callback(volume.close)
-        cards.append(CardStore(device, volume, layout, p2p=p2p))
+        cards.append(CardStore(device, volume, layout, p2p=p2p, spill_units=spill_units))
     return cards
+
+
+def _spill_units(urls: Sequence[CardUrl]) -> int:
+    """Full units that start a spill: one number for the store, since a sequence is spilled on all cards at once."""
+    given = {url.count("spill", 1, SPILL_UNITS_MAX) for url in urls if "spill" in url.options}
+    if len(given) > 1:
+        raise UserError(f"spill={min(given)} and spill={max(given)}: all cards of a store have the same")
+    return given.pop() if given else 1
 
 
 def _folder(url: CardUrl) -> Path | None:

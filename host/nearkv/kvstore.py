@@ -7,8 +7,8 @@ either does all it says or raises and leaves lengths and stored rows as they wer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from types import TracebackType
 from typing import Self
 
@@ -25,9 +25,12 @@ from nearkv.counters import card_stats
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.placement import place
+from nearkv.requests import Requests
 from nearkv.sequence import Part, SequenceInfo, SequenceState
+from nearkv.spiller import Spiller
 from nearkv.stats import StoreStats, link_nbytes, offload_nbytes
 from nearkv.tail import Tail, WriteBuffer
+from nearkv.writer import Writer, WriterThread
 
 Halves = NDArray[np.float16]
 
@@ -35,26 +38,41 @@ Halves = NDArray[np.float16]
 class KVStore:
     """Open with `KVStore.open`; a context manager. Arrays are NumPy; batches are in the order of `sequences`."""
 
-    def __init__(self, layout: ModelLayout, cards: Sequence[CardStore], resources: ExitStack) -> None:
-        """Use `open`. `resources` closes cards and removes temporary volumes."""
+    def __init__(
+        self, layout: ModelLayout, cards: Sequence[CardStore], writers: Sequence[Writer], resources: ExitStack
+    ) -> None:
+        """Use `open`. `resources` ends writers, closes cards and removes temporary volumes."""
         self.layout = layout
         self._cards, self._resources = tuple(cards), resources
         self._sequences: dict[int, SequenceState] = {}
         self._next_id = 0
-        self._buffer = WriteBuffer()
+        self._buffer = WriteBuffer(cards[0].spill_units)
+        requests = [resources.enter_context(closing(Requests(f"requests of {c.device.url}"))) for c in cards]
+        for writer in writers:
+            resources.callback(writer.close)
+        self._spiller = Spiller(layout, self._buffer, writers, requests)
         self._formula_nbytes = self._offload_nbytes = 0
 
     @classmethod
-    def open(cls, layout: ModelLayout, cards: Sequence[str], *, syscalls: Syscalls | None = None) -> Self:
+    def open(
+        cls,
+        layout: ModelLayout,
+        cards: Sequence[str],
+        *,
+        syscalls: Syscalls | None = None,
+        writer: Callable[[str], Writer] = WriterThread,
+    ) -> Self:
         """Opens the cards of these URLs, each with the volume in `?ssd=` or, without, a temporary one removed at close.
 
-        `syscalls` stands for the operating system under the volumes' data files; tests make it fail.
+        `syscalls` stands for the operating system under the volumes' data files, `writer` (called with a name) for the
+        thread that writes behind the decode steps; tests make them fail, and wait.
 
         UserError or ValueError for a bad URL, a volume made for something else, or the same volume twice.
         """
         with ExitStack() as stack:
             opened = open_cards(layout, cards, stack, syscalls)
-            return cls(layout, opened, stack.pop_all())
+            writers = [writer(f"writer of {card.device.url}") for card in opened]
+            return cls(layout, opened, writers, stack.pop_all())
 
     def __enter__(self) -> Self:
         return self
@@ -134,6 +152,8 @@ class KVStore:
         checks.check_kv(k, v, len(states), self.layout)
         picks = checks.picks_of(valid, len(states), k.shape[2])
         work = self._new_rows(layer, states, k, v, picks)
+        for state in states:
+            self._spiller.drain(state)
         spill.append(layer, [(state, *rows) for state, rows in zip(states, work, strict=True)], self.layout)
 
     def attend(
@@ -192,42 +212,34 @@ class KVStore:
         state = self._state(sequence)
         if not 0 <= length <= max(state.tail.end):
             raise UserError(f"sequence {sequence} cannot be cropped to {length}; it holds {max(state.tail.end)} tokens")
+        self._spiller.settle(state)
         sessions.crop(state, length, self.layout)
 
     def flush(self) -> None:
         """Every complete token of every named sequence is on flash, and in the index, when this returns.
 
-        A sequence that cannot be flushed keeps none of the others from it; the first failure is raised at the end.
+        NotStored names the sequences and tokens that could not be stored; all others are, and it may be called again.
         """
-        failures: list[DriverError] = []
-        for state in self._sequences.values():
-            try:
-                sessions.flush(state, self.layout)
-            except DriverError as error:
-                error.add_note(f"while sequence {state.name!r} was flushed")
-                failures.append(error)
-        if failures:
-            for other in failures[1:]:
-                failures[0].add_note(f"also: {other}")
-            raise failures[0]
+        self._flush(list(self._sequences.values()))
 
     def free(self, sequence: int) -> None:
         """Ends the id and gives its memory back. A named sequence is flushed and stays on the volumes; another one's
         space there is free again."""
         state = self._state(sequence)
-        sessions.flush(state, self.layout)
+        if state.name is not None:
+            self._flush([state])
         self._release(state)
 
     def close(self) -> None:
-        """Flushes named sequences, closes cards and volumes. May be called again."""
+        """Flushes named sequences, closes cards and volumes, whatever fails. May be called again.
+
+        NotStored says what could not be stored.
+        """
         try:
             self.flush()
-        except DriverError:
+        finally:
             self._sequences.clear()
             self._resources.close()
-            raise
-        self._sequences.clear()
-        self._resources.close()
 
     def stats(self) -> StoreStats:
         states = list(self._sequences.values())
@@ -286,7 +298,7 @@ class KVStore:
         """Puts new rows behind the live ones of the write buffer; `_account` makes them live."""
         rows = self._new_rows(layer, states, k, v, picks)
         for state, (new_k, new_v) in zip(states, rows, strict=True):
-            spill.spill(state, layer, self.layout)
+            self._spiller.before_rows(state, layer)
             spill.make_room(state, layer, new_k.shape[1])
             state.tail.put(layer, state.tail.row(layer, state.tail.end[layer]), new_k, new_v)
         return rows
@@ -300,7 +312,13 @@ class KVStore:
             self._formula_nbytes += link_nbytes(self.layout, query.tokens, new)
             self._offload_nbytes += offload_nbytes(self.layout, tail.end[layer])
 
+    def _flush(self, states: Sequence[SequenceState]) -> None:
+        for state in states:
+            self._spiller.settle(state)
+        sessions.flush_all(states, self.layout)
+
     def _release(self, state: SequenceState) -> None:
+        self._spiller.abandon(state)
         for part in state.parts:
             if state.name is not None:
                 part.card.trim(part.data, -(-part.data.committed // self.layout.extent_tokens))

@@ -6,10 +6,10 @@ A sequence without a name has no index rows; for it, only crop does something.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-from nearkv_driver.errors import StorageError
+from nearkv_driver.errors import DriverError, StorageError
 from numpy.typing import NDArray
 
 from nearkv import card_index, spill
@@ -18,7 +18,7 @@ from nearkv.layout import ModelLayout
 from nearkv.pages import extents, whole_units
 from nearkv.sequence import Part, SequenceState
 from nearkv.tail import Tail, WriteBuffer
-from nearkv.volume_errors import PageMismatch, VolumeDamaged
+from nearkv.volume_errors import NotStored, PageMismatch, VolumeDamaged
 from nearkv.volume_index import SequenceRecord
 
 
@@ -37,6 +37,37 @@ def flush(state: SequenceState, layout: ModelLayout) -> None:
     for part in state.parts:
         if not _has_tail(part.data, first, end):
             card_index.write_tail(part.card, part.data, first, rows[:, part.heads])
+
+
+def durable(state: SequenceState) -> int:
+    """Tokens of a named sequence that its volumes have whatever happens."""
+    counts = []
+    for part in state.parts:
+        data = part.data
+        follows = data.tail is not None and data.tail.first == data.committed
+        counts.append(data.committed + (data.tail.tokens if data.tail is not None and follows else 0))
+    return min(counts)
+
+
+def flush_all(states: Iterable[SequenceState], layout: ModelLayout) -> None:
+    """`flush` of each; one that fails does not keep the others from it. NotStored tells what is missing."""
+    errors: list[DriverError] = []
+    lost = []
+    for state in states:
+        try:
+            flush(state, layout)
+        except DriverError as error:
+            errors.append(error)
+            lost.append((state.name or "", durable(state), state.tokens))
+    if errors:
+        what = ", ".join(f"tokens {first} to {end - 1} of sequence {name!r}" for name, first, end in lost)
+        first = errors[0]
+        raise NotStored(
+            f"not stored: {what}: {first}",
+            path=first.path if isinstance(first, StorageError) else first.card,
+            lost=tuple(lost),
+            errno_name=first.errno_name if isinstance(first, StorageError) else "",
+        ) from first
 
 
 def _has_tail(data: CardSequence, first: int, end: int) -> bool:

@@ -2,8 +2,9 @@
 """The write buffer of one sequence: rows in host RAM that are newer than its last unit on flash. Writes no file.
 
 Every layer has a slot of rows per KV head. Card memory holds a mirror with the same row numbers, so a row's place is
-one number for both. Live rows lie together; new ones go behind them, and to the slot's start when its end is reached. A
-slot holds 2 units + 64 rows: with less than a unit live, 64 rows fit without touching a live one, whatever came before.
+one number for both. Live rows lie together; new ones go behind them, and to the slot's start when its end is reached.
+A slot has room for twice the rows that may be live before a call, and 64: so 64 more always fit without touching a live
+one, whatever came before.
 """
 
 from __future__ import annotations
@@ -21,19 +22,35 @@ Half = np.float16
 
 @dataclass
 class WriteBuffer:
-    """Bytes of live tail rows of all sequences, and the most there ever were."""
+    """Bytes of live tail rows of all sequences and of the copies that are being written, and the most there ever were.
 
+    `spill_units` full units start a spill. `limit_nbytes` is what the tails that were open at one time may hold.
+    """
+
+    spill_units: int = 1
     nbytes: int = 0
     peak_nbytes: int = 0
+    limit_nbytes: int = 0
+    _open_nbytes: int = 0
 
     def add(self, nbytes: int) -> None:
         self.nbytes += nbytes
         self.peak_nbytes = max(self.peak_nbytes, self.nbytes)
 
+    def allow(self, nbytes: int) -> None:
+        """A tail that may hold so much was opened (or, below zero, closed)."""
+        self._open_nbytes += nbytes
+        self.limit_nbytes = max(self.limit_nbytes, self._open_nbytes)
 
-def slot_rows(layout: ModelLayout) -> int:
+
+def live_rows_max(layout: ModelLayout, spill_units: int) -> int:
+    """Rows of a layer that may be live when a call adds some: those of a spill that is under way, and a unit."""
+    return (spill_units + 1) * layout.unit_tokens
+
+
+def slot_rows(layout: ModelLayout, spill_units: int) -> int:
     """Rows of one slot, in RAM and on the card."""
-    return 2 * layout.unit_tokens + NEW_TOKENS_MAX
+    return 2 * live_rows_max(layout, spill_units) + NEW_TOKENS_MAX
 
 
 class Tail:
@@ -43,12 +60,16 @@ class Tail:
     def __init__(self, layout: ModelLayout, buffer: WriteBuffer) -> None:
         self._layout, self._buffer = layout, buffer
         self._token_nbytes = layout.kv_heads * 2 * layout.row_nbytes
-        self.slot_rows = slot_rows(layout)
+        self.slot_rows = slot_rows(layout, buffer.spill_units)
         shape = (layout.layers, layout.kv_heads, 2, self.slot_rows, layout.d_pad)
         self.rows: NDArray[np.float16] = np.zeros(shape, Half)
         self.stored = [0] * layout.layers
         self.end = [0] * layout.layers
         self._first = [0] * layout.layers  # position that row 0 of the slot stands for; may be negative
+        # Live rows after a call, and the copy of whole units that a spill writes.
+        most = live_rows_max(layout, buffer.spill_units) + NEW_TOKENS_MAX
+        self._limit_nbytes = 2 * most * layout.layers * self._token_nbytes
+        buffer.allow(self._limit_nbytes)
 
     def live(self, layer: int) -> int:
         return self.end[layer] - self.stored[layer]
@@ -97,3 +118,5 @@ class Tail:
         """Takes this sequence's rows out of the account."""
         for layer in range(self._layout.layers):
             self.settle(layer, self.end[layer], self.end[layer])
+        self._buffer.allow(-self._limit_nbytes)
+        self._limit_nbytes = 0

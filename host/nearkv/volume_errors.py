@@ -7,6 +7,8 @@ from nearkv_driver.errors import StorageError
 
 from nearkv.errors import UserError
 
+Lost = tuple[str, int, int]
+
 
 class VolumeMismatch(UserError):
     """The volume was made for something else; `what`, `wanted` and `found` name both sides. Nothing was written."""
@@ -30,3 +32,16 @@ class VolumeDamaged(StorageError):
 
 class PageMismatch(StorageError):
     """A page read back by the host differs from its checksum."""
+
+
+class NotStored(StorageError):
+    """Tokens that are not on the volumes though they should be: `lost` is (name, first token, end) per sequence.
+
+    They are still in memory while the store is open, and `flush` may be called again.
+    """
+
+    def __init__(
+        self, message: str, *, path: str, lost: tuple[tuple[str, int, int], ...], errno_name: str = ""
+    ) -> None:
+        super().__init__(message, path=path, errno_name=errno_name)
+        self.lost = lost

@@ -51,7 +51,7 @@ def test_room_is_always_there_when_less_than_a_unit_is_live(head_size: int, call
                 np.testing.assert_array_equal(tail.read(0, tail.stored[0], tail.end[0]), before)
                 tail.settle(0, tail.stored[0], tail.end[0], 0)
             row = tail.row(0, tail.end[0])
-            assert row + n <= slot_rows(shape)
+            assert row + n <= slot_rows(shape, 1)
             tail.put(0, row, k, k)
             tail.settle(0, stored, end)
         check(tail)
@@ -66,7 +66,7 @@ def test_rows_outside_the_tail_are_refused() -> None:
     with pytest.raises(ValueError, match=r"\[0, 5\) is not in the tail \[0, 4\)"):
         tail.read(0, 0, 5)
     with pytest.raises(ValueError, match="do not fit"):
-        tail.spare(0, slot_rows(layout()))
+        tail.spare(0, slot_rows(layout(), 1))
 
 
 def test_closing_takes_the_rows_out_of_the_account() -> None:

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One card's share of a spill: a copy of the rows, to flash and from there to the card. Changes no index, no sequence.
+
+Made and ended by the thread that owns the card; `run` is for a writer thread and touches memory and files only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from nearkv_driver.pagestore import aligned_buffer, page_crcs
+
+from nearkv.card_store import CardSequence, CardStore, Group, Rows
+from nearkv.pages import Piece, pieces
+from nearkv.requests import Requests
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """Neighbouring pages: at `offset` of a group, and the same bytes at `start` of the copy."""
+
+    group: Group
+    offset: int
+    start: int
+    nbytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Rows of one layer in one extent: all heads, K and V, at `start` of the copy."""
+
+    layer: int
+    piece: Piece
+    start: int
+    nbytes: int
+
+
+class PartSpill:
+    """`work` is (layer, first token, rows [heads, 2, tokens, d_pad] of whole units); the space must be reserved."""
+
+    def __init__(self, card: CardStore, data: CardSequence, work: Sequence[tuple[int, int, Rows]]) -> None:
+        self.card, self.data = card, data
+        self._work = [(layer, first, rows.shape[2]) for layer, first, rows in work]
+        self.nbytes = sum(rows.nbytes for _, _, rows in work)
+        self.payload_nbytes = self.nbytes // card.layout.d_pad * card.layout.head_size
+        self._copy = aligned_buffer(self.nbytes)
+        self._blocks = self._fill(work)
+        # Card memory is looked up here: the writer asks the card for nothing.
+        self._targets = [(m, card.p2p_view(m.group, m.offset, m.nbytes) if card.p2p else None) for m in self._moves()]
+
+    def run(self, requests: Requests) -> None:
+        """Pages to the volume and back from it, to card memory; without P2P into the copy. Not synced."""
+        heads = len(self.data.heads)
+        for block in self._blocks:
+            crcs = page_crcs(self._copy[block.start : block.start + block.nbytes]).reshape(heads, 2, -1)
+            self.card.crcs_of(self.data, block.layer, block.piece)[...] = crcs.transpose(0, 2, 1)
+        volume = self.card.volume
+        views = [(m, self._copy[m.start : m.start + m.nbytes], target) for m, target in self._targets]
+        requests.run([partial(volume.write, m.group.place, m.offset, view) for m, view, _ in views])
+        into = [(m, view if target is None else target) for m, view, target in views]
+        requests.run([partial(volume.read_into, m.group.place, m.offset, view) for m, view in into])
+
+    def deliver(self) -> None:
+        """What only the card's owner does: checksums, and without P2P the pages, to card memory. May be repeated."""
+        if not self.card.p2p:
+            for move, _ in self._targets:
+                self.card.bounce(move.group, move.offset, self._copy[move.start : move.start + move.nbytes])
+        first = min(start for _, start, _ in self._work)
+        end = max(start + tokens for _, start, tokens in self._work)
+        layer = self._work[0][0] if len(self._work) == 1 else None
+        self.card.upload_crcs(self.data, first, end - first, layer)
+
+    def _fill(self, work: Sequence[tuple[int, int, Rows]]) -> list[_Block]:
+        """Copies the rows in the order of the volume, so that neighbours there are neighbours here."""
+        size = self.card.layout.extent_tokens
+        cut = []
+        for layer, first, rows in work:
+            done = 0
+            for piece in pieces(first, first + rows.shape[2], size):
+                cut.append((piece.extent, layer, piece, rows[:, :, done : done + piece.tokens]))
+                done += piece.tokens
+        blocks, start = [], 0
+        for _, layer, piece, rows in sorted(cut, key=lambda entry: entry[:2]):
+            blocks.append(_Block(layer, piece, start, rows.nbytes))
+            place = self._copy[start : start + rows.nbytes]
+            np.frombuffer(place, np.float16).reshape(rows.shape)[...] = rows
+            start += rows.nbytes
+        return blocks
+
+    def _moves(self) -> Iterator[Move]:
+        """As few as the order in the volume allows."""
+        last: Move | None = None
+        for block in self._blocks:
+            start = block.start
+            for offset, nbytes in self.card.spans(self.data, block.layer, block.piece):
+                group = self.data.groups[block.piece.extent]
+                if last is not None and last.group is group and last.offset + last.nbytes == offset:
+                    last = Move(group, last.offset, last.start, last.nbytes + nbytes)
+                else:
+                    if last is not None:
+                        yield last
+                    last = Move(group, offset, start, nbytes)
+                start += nbytes
+        if last is not None:
+            yield last
