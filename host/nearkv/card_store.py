@@ -32,11 +32,15 @@ Rows = NDArray[np.float16]
 
 @dataclass(eq=False)
 class Group:
-    """An extent group: in card memory, on the volume, and its checksums [layers, heads, pages, 2 (K, V)]."""
+    """An extent group: in card memory, on the volume, and its checksums [layers, heads, pages, 2 (K, V)].
+
+    While `loading` is not zero, a writer thread fills its card memory.
+    """
 
     run: ExtentRun
     place: Place
     crcs: NDArray[np.uint32]
+    loading: int = 0
 
 
 @dataclass(eq=False)
@@ -142,7 +146,7 @@ class CardStore:
             block, view = self._stage((heads, 2, piece.tokens, self.layout.d_pad))
             block[...] = rows[:, :, done : done + piece.tokens]
             done += piece.tokens
-            self.crcs_of(sequence, layer, piece)[...] = page_crcs(view).reshape(heads, 2, -1).transpose(0, 2, 1)
+            self.crcs_of(group, layer, piece)[...] = page_crcs(view).reshape(heads, 2, -1).transpose(0, 2, 1)
             start = 0
             for offset, nbytes in self.spans(sequence, layer, piece):
                 self.volume.write(group.place, offset, view[start : start + nbytes])
@@ -180,7 +184,7 @@ class CardStore:
                 self.volume.read_into(group.place, offset, view[start : start + nbytes])
                 start += nbytes
             found = page_crcs(view).reshape(heads, 2, -1).transpose(0, 2, 1)
-            bad = np.argwhere(found != self.crcs_of(sequence, layer, piece))
+            bad = np.argwhere(found != self.crcs_of(group, layer, piece))
             if len(bad):
                 head, page, kind = bad[0]
                 where = (
@@ -220,11 +224,16 @@ class CardStore:
         self.device.upload(group.run.pages, pages, group.run.offset + offset)
         self.bounce_nbytes += pages.nbytes
 
-    def crcs_of(self, sequence: CardSequence, layer: int, piece: Piece) -> NDArray[np.uint32]:
+    def placed(self, sequence: CardSequence, first: int, end: int) -> Iterator[tuple[Group, Piece]]:
+        """The groups that hold tokens [first, end), with what of them lies in each."""
+        for piece in pieces(first, end, self.layout.extent_tokens):
+            yield sequence.groups[piece.extent], piece
+
+    def crcs_of(self, group: Group, layer: int, piece: Piece) -> NDArray[np.uint32]:
         """View of the checksums of a piece: [heads, pages, 2 (K, V)]."""
         first = piece.first * self.layout.row_nbytes // PAGE_BYTES
         pages = piece.tokens * self.layout.row_nbytes // PAGE_BYTES
-        return sequence.groups[piece.extent].crcs[layer, :, first : first + pages]
+        return group.crcs[layer, :, first : first + pages]
 
     def spans(self, sequence: CardSequence, layer: int, piece: Piece) -> Iterator[tuple[int, int]]:
         """(offset in the group, bytes) of a layer's rows of all heads, in the order of a block of rows."""

@@ -251,6 +251,8 @@ class KVStore:
             write_buffer_nbytes=self._buffer.nbytes,
             write_buffer_peak_nbytes=self._buffer.peak_nbytes,
             read_back_nbytes=sum(card.read_back_nbytes for card in self._cards),
+            write_buffer_limit_nbytes=self._buffer.limit_nbytes,
+            **self._spiller.figures(),
         )
 
     def _enter(self, state: SequenceState) -> int:

@@ -14,8 +14,10 @@ import numpy as np
 from nearkv_driver.pagestore import aligned_buffer, page_crcs
 
 from nearkv.card_store import CardSequence, CardStore, Group, Rows
-from nearkv.pages import Piece, pieces
+from nearkv.pages import Piece
 from nearkv.requests import Requests
+
+_Cut = tuple[Group, int, Piece, Rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,7 @@ class Move:
 class _Block:
     """Rows of one layer in one extent: all heads, K and V, at `start` of the copy."""
 
+    group: Group
     layer: int
     piece: Piece
     start: int
@@ -39,24 +42,30 @@ class _Block:
 
 
 class PartSpill:
-    """`work` is (layer, first token, rows [heads, 2, tokens, d_pad] of whole units); the space must be reserved."""
+    """`work` is (layer, first token, rows [heads, 2, tokens, d_pad] of whole units); the space must be reserved.
+
+    Until `release`, the groups' card memory must stay where it is: `Group.loading` counts who fills it.
+    """
 
     def __init__(self, card: CardStore, data: CardSequence, work: Sequence[tuple[int, int, Rows]]) -> None:
         self.card, self.data = card, data
         self._work = [(layer, first, rows.shape[2]) for layer, first, rows in work]
-        self.nbytes = sum(rows.nbytes for _, _, rows in work)
+        cut = _cut(card, data, work)
+        self.nbytes = sum(rows.nbytes for _, _, _, rows in cut)
         self.payload_nbytes = self.nbytes // card.layout.d_pad * card.layout.head_size
-        self._copy = aligned_buffer(self.nbytes)
-        self._blocks = self._fill(work)
+        self._copy = aligned_buffer(max(1, self.nbytes))
+        self._blocks = self._fill(cut)
         # Card memory is looked up here: the writer asks the card for nothing.
         self._targets = [(m, card.p2p_view(m.group, m.offset, m.nbytes) if card.p2p else None) for m in self._moves()]
+        for move, _ in self._targets:
+            move.group.loading += 1
 
     def run(self, requests: Requests) -> None:
         """Pages to the volume and back from it, to card memory; without P2P into the copy. Not synced."""
         heads = len(self.data.heads)
         for block in self._blocks:
             crcs = page_crcs(self._copy[block.start : block.start + block.nbytes]).reshape(heads, 2, -1)
-            self.card.crcs_of(self.data, block.layer, block.piece)[...] = crcs.transpose(0, 2, 1)
+            self.card.crcs_of(block.group, block.layer, block.piece)[...] = crcs.transpose(0, 2, 1)
         volume = self.card.volume
         views = [(m, self._copy[m.start : m.start + m.nbytes], target) for m, target in self._targets]
         requests.run([partial(volume.write, m.group.place, m.offset, view) for m, view, _ in views])
@@ -73,18 +82,16 @@ class PartSpill:
         layer = self._work[0][0] if len(self._work) == 1 else None
         self.card.upload_crcs(self.data, first, end - first, layer)
 
-    def _fill(self, work: Sequence[tuple[int, int, Rows]]) -> list[_Block]:
+    def release(self) -> None:
+        """The writer has ended, and so has whoever delivers. Called once."""
+        for move, _ in self._targets:
+            move.group.loading -= 1
+
+    def _fill(self, cut: Sequence[_Cut]) -> list[_Block]:
         """Copies the rows in the order of the volume, so that neighbours there are neighbours here."""
-        size = self.card.layout.extent_tokens
-        cut = []
-        for layer, first, rows in work:
-            done = 0
-            for piece in pieces(first, first + rows.shape[2], size):
-                cut.append((piece.extent, layer, piece, rows[:, :, done : done + piece.tokens]))
-                done += piece.tokens
         blocks, start = [], 0
-        for _, layer, piece, rows in sorted(cut, key=lambda entry: entry[:2]):
-            blocks.append(_Block(layer, piece, start, rows.nbytes))
+        for group, layer, piece, rows in sorted(cut, key=lambda entry: (entry[2].extent, entry[1])):
+            blocks.append(_Block(group, layer, piece, start, rows.nbytes))
             place = self._copy[start : start + rows.nbytes]
             np.frombuffer(place, np.float16).reshape(rows.shape)[...] = rows
             start += rows.nbytes
@@ -96,13 +103,22 @@ class PartSpill:
         for block in self._blocks:
             start = block.start
             for offset, nbytes in self.card.spans(self.data, block.layer, block.piece):
-                group = self.data.groups[block.piece.extent]
-                if last is not None and last.group is group and last.offset + last.nbytes == offset:
-                    last = Move(group, last.offset, last.start, last.nbytes + nbytes)
+                if last is not None and last.group is block.group and last.offset + last.nbytes == offset:
+                    last = Move(block.group, last.offset, last.start, last.nbytes + nbytes)
                 else:
                     if last is not None:
                         yield last
-                    last = Move(group, offset, start, nbytes)
+                    last = Move(block.group, offset, start, nbytes)
                 start += nbytes
         if last is not None:
             yield last
+
+
+def _cut(card: CardStore, data: CardSequence, work: Sequence[tuple[int, int, Rows]]) -> list[_Cut]:
+    size = card.layout.extent_tokens
+    cut = []
+    for layer, first, rows in work:
+        for group, piece in card.placed(data, first, first + rows.shape[2]):
+            at = piece.extent * size + piece.first - first
+            cut.append((group, layer, piece, rows[:, :, at : at + piece.tokens]))
+    return cut

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from nearkv_driver.errors import DriverError
 
@@ -34,6 +35,14 @@ class SpillCounters:
     failed: int = 0
     waits: int = 0
     wait_s: float = 0.0
+
+
+class SpillFigures(TypedDict):
+    spills: int
+    spills_failed: int
+    spills_in_flight: int
+    spill_waits: int
+    spill_wait_s: float
 
 
 @dataclass(eq=False)
@@ -125,11 +134,18 @@ class Spiller:
         flight = self._flights.pop(state.id, None)
         if flight is not None:
             self._outcome(flight)
-            self._buffer.add(-flight.nbytes)
+            self._leave(flight)
 
-    @property
-    def in_flight(self) -> int:
-        return len(self._flights)
+    def figures(self) -> SpillFigures:
+        """The counters as StoreStats names them."""
+        c = self.counters
+        return {
+            "spills": c.spills,
+            "spills_failed": c.failed,
+            "spills_in_flight": len(self._flights),
+            "spill_waits": c.waits,
+            "spill_wait_s": c.wait_s,
+        }
 
     def _start(self, state: SequenceState) -> _Flight:
         """Copies all whole units of the tail and hands them to the writers. An error here has changed nothing."""
@@ -187,6 +203,11 @@ class Spiller:
                 errors.append(error)
         return errors
 
+    def _leave(self, flight: _Flight) -> None:
+        self._buffer.add(-flight.nbytes)
+        for part in flight.parts:
+            part.release()
+
     def _end(self, flight: _Flight) -> None:
         errors = self._outcome(flight)
         state = flight.state
@@ -195,7 +216,7 @@ class Spiller:
             for part in flight.parts:
                 part.deliver()
         del self._flights[state.id]
-        self._buffer.add(-flight.nbytes)
+        self._leave(flight)
         if errors:
             self.counters.failed += 1
             self._failed.add(state.id)

@@ -14,8 +14,10 @@ class CardStats:
 
     kv: stored K and V, padding included. resident: extents in card memory. dram: all card memory taken by the store.
     link payload: q and new rows down, O, L and T up; overhead: descriptors, limits, statuses, alignment, both ways.
-    upload: everything else that the host wrote to the card (tails, checksums, pages on the bounce path).
-    media: bytes read from and written to the volume's data files.
+    upload: everything else that the host wrote to the card (tails, checksums). bounce: pages that went from the drive
+    through host memory to the card, none with P2P. media: bytes read from and written to the volume's data files.
+    direct_refusals: files that were opened for direct I/O and lost it. endurance: bytes that the drive is rated to take
+    in its life, 0 where that is not known.
     """
 
     url: str
@@ -36,6 +38,9 @@ class CardStats:
     lists: int
     kernel_beats: int
     saturated_jobs: int
+    bounce_nbytes: int = 0
+    direct_refusals: int = 0
+    endurance_nbytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,9 @@ class StoreStats:
     """All cards. `formula_link_nbytes` and `host_offload_nbytes` are the sums over attend calls of the formulas below.
 
     payload_written: K and V rows written to volumes, without the zeros that fill a page. write_buffer: rows in host RAM
-    that are newer than the last unit on flash. read_back: K and V that came back to the host.
+    that are newer than the last unit on flash, and the copies that are being written; limit: what they cannot exceed.
+    read_back: K and V that came back to the host. spills: those that ended well, that failed, that are under way.
+    spill_waits: attend calls that stood still because a drive was behind, and for how long.
     """
 
     cards: tuple[CardStats, ...]
@@ -53,6 +60,12 @@ class StoreStats:
     write_buffer_nbytes: int
     write_buffer_peak_nbytes: int
     read_back_nbytes: int
+    write_buffer_limit_nbytes: int = 0
+    spills: int = 0
+    spills_failed: int = 0
+    spills_in_flight: int = 0
+    spill_waits: int = 0
+    spill_wait_s: float = 0.0
 
 
 def link_nbytes(layout: ModelLayout, query_tokens: int, new_tokens: int) -> int:
