@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 from urllib.parse import unquote
 
+from nearkv_driver.syscalls import Syscalls
 from nearkv_driver.transport import Transport
 
 # Options of every scheme; the layers above the transport act on them.
@@ -23,6 +24,8 @@ COMMON_OPTIONS: Mapping[str, tuple[str, ...] | None] = {
     "spill": None,  # full units of a tail that start a spill: a whole number
 }
 _SCHEMES = {"sw_emu": "nearkv_emulation.card:open_card"}
+# What stands between a volume and the operating system, for cards whose drive is not a real one.
+_DRIVES = {"sw_emu": "nearkv_emulation.drive:open_drive"}
 _FORM = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9_+.-]*):(?P<target>[^?\s]+)(?:\?(?P<options>.*))?", re.DOTALL)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -74,8 +77,20 @@ class CardUrl:
                 raise ValueError(f"card URL {self.text!r}: unknown option {name!r}; {self.scheme} allows {allowed}")
 
 
+@dataclass(frozen=True)
+class CardDrive:
+    """How a card's volume is reached, and the bytes that its drive is rated to take in its life (0 = not known)."""
+
+    calls: Syscalls
+    endurance_nbytes: int = 0
+
+
 class _Opener(Protocol):
     def __call__(self, url: CardUrl) -> Transport: ...
+
+
+class _DriveOpener(Protocol):
+    def __call__(self, url: CardUrl, inner: Syscalls) -> CardDrive: ...
 
 
 def parse_url(url: str) -> CardUrl:
@@ -107,3 +122,12 @@ def open_transport(url: str) -> Transport:
     module, _, function = _SCHEMES[parsed.scheme].partition(":")
     opener = cast(_Opener, getattr(importlib.import_module(module), function))
     return opener(parsed)
+
+
+def open_drive(url: CardUrl, inner: Syscalls) -> CardDrive:
+    """The card's drive; `inner` is the operating system, which an emulated drive makes slower."""
+    if url.scheme not in _DRIVES:
+        return CardDrive(inner)
+    module, _, function = _DRIVES[url.scheme].partition(":")
+    opener = cast(_DriveOpener, getattr(importlib.import_module(module), function))
+    return opener(url, inner)

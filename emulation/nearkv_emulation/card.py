@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `sw_emu` card: a transport whose kernel is a function on memory. As strict as a card, without its timing.
 
-`sw_emu:NAME?dram=4G&base=0x4000000000&banks=1&kernel=hls`. Every open card is a card of its own, whatever its name.
+`sw_emu:NAME?dram=4G&base=0x4000000000&banks=1&kernel=hls`. Every open card is a card of its own, whatever its name. Its
+drive, which `drive=` can make slower, is in `drive`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from nearkv_driver.transport import Bank, Buffer, CardInfo
 
 from nearkv_emulation.control import ControlRegisters
 from nearkv_emulation.ddr import ALIGN, DdrBank, DdrBuffer
+from nearkv_emulation.drive import drive_of
 from nearkv_emulation.kernel import Kernel, Masters, Region
 from nearkv_emulation.worker import Worker
 
-_OPTIONS = ("dram", "base", "banks", "kernel")
+_OPTIONS = ("dram", "base", "banks", "kernel", "drive")
 _KERNELS = {"hls": "nearkv_emulation.csim:CsimKernel", "model": "nearkv_emulation.model:ModelKernel"}
 _BASE = "0x4000000000"  # where an XDMA platform puts DDR[0]
 _BANK_STEP = 1 << 34
@@ -37,6 +39,7 @@ def open_card(url: CardUrl) -> EmulatedCard:
 def card_info(url: CardUrl) -> CardInfo:
     """What the card of this URL says of itself; checks every option."""
     url.only(_OPTIONS)
+    drive_of(url)
     dram = url.nbytes("dram", "4G")
     base = _base(url)
     if dram % ALIGN or base % ALIGN or base < 0:

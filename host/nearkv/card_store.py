@@ -75,6 +75,7 @@ class CardStore:
         self.payload_written_nbytes = 0
         self.read_back_nbytes = 0
         self.bounce_nbytes = 0
+        self.endurance_nbytes = 0  # what the drive is rated to take in its life; 0 where that is not known
         self._staging = aligned_buffer(PAGE_BYTES)
 
     @property

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import TransportUnavailable
-from nearkv_driver.registry import CardUrl, parse_url
-from nearkv_driver.syscalls import Syscalls
+from nearkv_driver.registry import CardUrl, open_drive, parse_url
+from nearkv_driver.syscalls import Syscalls, SystemCalls
 
 from nearkv.card_store import CardStore
 from nearkv.errors import UserError
@@ -47,9 +47,12 @@ def open_cards(
     for url, folder, identity, (device, p2p) in zip(parsed, folders, identities, opened, strict=True):
         place = _temporary(stack) if folder is None else folder
         direct = url.option("io", "direct") == "direct"
-        volume = Volume(place, identity, layout.slot_nbytes, direct=direct, syscalls=syscalls)
+        drive = open_drive(url, syscalls if syscalls is not None else SystemCalls())
+        volume = Volume(place, identity, layout.slot_nbytes, direct=direct, syscalls=drive.calls)
         stack.callback(volume.close)
-        cards.append(CardStore(device, volume, layout, p2p=p2p, spill_units=spill_units))
+        card = CardStore(device, volume, layout, p2p=p2p, spill_units=spill_units)
+        card.endurance_nbytes = drive.endurance_nbytes
+        cards.append(card)
     return cards
 
 

@@ -43,7 +43,10 @@ def test_values_may_hold_equals_signs_and_encoded_separators() -> None:
         ("sw_emu:0?dram=4G&dram=4G", "'dram' is given twice"),
         ("sw_emu:0?io=fast", "io=fast; allowed are direct, buffered"),
         ("sw_emu:0?p2p=off", "p2p=off; allowed are on, bounce"),
-        ("sw_emu:0?sdd=/x", "unknown option 'sdd'; sw_emu allows ssd, io, p2p, dram, base, banks, kernel"),
+        (
+            "sw_emu:0?sdd=/x",
+            "allows ssd, io, p2p, spill, dram, base, banks, kernel, drive",
+        ),
         ("sw_emu:0?dram=0", "dram=0; a size above 0"),
         ("sw_emu:0?dram=4T", "dram=4T"),
         ("sw_emu:0?dram=-1", "dram=-1"),
@@ -55,6 +58,11 @@ def test_values_may_hold_equals_signs_and_encoded_separators() -> None:
         ("sw_emu:0?base=0xFFFFFFFFFFFFF000&dram=8K", "pass 2"),
         ("sw_emu:0?banks=3", "banks=3; allowed are 1, 2"),
         ("sw_emu:0?kernel=rtl", "kernel=rtl; allowed are hls, model"),
+        ("sw_emu:0?drive=disk", "drive=disk; known are smartssd, or figures"),
+        ("sw_emu:0?drive=read:3G", "drive=read:3G"),
+        ("sw_emu:0?drive=read:3G,write:0", "write:0"),
+        ("sw_emu:0?drive=read:3G,write:1G,read:2G", "read:2G"),
+        ("sw_emu:0?drive=read:3T,write:1G", "read:3T"),
     ],
 )
 def test_bad_urls_are_refused_in_one_line(url: str, text: str) -> None:
