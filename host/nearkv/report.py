@@ -57,6 +57,18 @@ def link_ratio(stats: StoreStats) -> float | None:
     return stats.host_offload_nbytes / moved if moved else None
 
 
+def write_ratio(stats: StoreStats) -> float | None:
+    """Bytes written to data files per byte of K and V in them; None where nothing was written."""
+    payload = stats.payload_written_nbytes
+    return _total(stats, "media_write_nbytes") / payload if payload else None
+
+
+def endurance_used(card: CardStats) -> float | None:
+    """Share of the drive's rated life: bytes written / rated bytes. What the drive writes beyond them inside, and the
+    index, are not in it. None where the rating is not known."""
+    return card.media_write_nbytes / card.endurance_nbytes if card.endurance_nbytes else None
+
+
 def rows(result: GenerationResult) -> list[Row]:
     """The table, top to bottom."""
     stats = result.stats
@@ -74,12 +86,12 @@ def rows(result: GenerationResult) -> list[Row]:
         Row("ratio", "nothing moved" if ratio is None else f"{ratio:.1f} (host offload / link)"),
         Row("overhead", f"{human_bytes(_total(stats, 'link_overhead'))} of lists, status and cleared outputs"),
         Row("uploads", f"{human_bytes(_total(stats, 'upload_nbytes'))} outside the lists"),
+        Row("bounced", f"{human_bytes(_total(stats, 'bounce_nbytes'))} from drives through host memory"),
         Row("media read", human_bytes(_total(stats, "media_read_nbytes"))),
         Row("media written", _written(stats)),
-        Row(
-            "write buffer",
-            f"{human_bytes(stats.write_buffer_nbytes)} now, {human_bytes(stats.write_buffer_peak_nbytes)} at most",
-        ),
+        Row("endurance used", _endurance(stats)),
+        Row("write buffer", _buffer(stats)),
+        Row("spills", _spills(stats)),
     ]
     table += [Row(f"path of {short_url(card.url)}", _path(card)) for card in stats.cards]
     if saturated := _total(stats, "saturated_jobs"):
@@ -109,11 +121,21 @@ def document(result: GenerationResult) -> dict[str, Any]:
             "read_bytes": _total(stats, "media_read_nbytes"),
             "write_bytes": _total(stats, "media_write_nbytes"),
             "payload_written_bytes": stats.payload_written_nbytes,
+            "write_to_payload_ratio": write_ratio(stats),
             "read_back_bytes": stats.read_back_nbytes,
+            "bounce_bytes": _total(stats, "bounce_nbytes"),
         },
         "write_buffer": {
             "now_bytes": stats.write_buffer_nbytes,
             "peak_bytes": stats.write_buffer_peak_nbytes,
+            "limit_bytes": stats.write_buffer_limit_nbytes,
+        },
+        "spills": {
+            "done": stats.spills,
+            "failed": stats.spills_failed,
+            "in_flight": stats.spills_in_flight,
+            "waits": stats.spill_waits,
+            "wait_seconds": stats.spill_wait_s,
         },
         "cards": [_card_document(card) for card in stats.cards],
     }
@@ -142,11 +164,31 @@ def _card(card: CardStats) -> str:
 
 def _written(stats: StoreStats) -> str:
     written = human_bytes(_total(stats, "media_write_nbytes"))
-    return f"{written} for {human_bytes(stats.payload_written_nbytes)} of K and V"
+    ratio = write_ratio(stats)
+    times = "" if ratio is None else f" (ratio {ratio:.2f})"
+    return f"{written} for {human_bytes(stats.payload_written_nbytes)} of K and V{times}"
+
+
+def _endurance(stats: StoreStats) -> str:
+    used = [share for card in stats.cards if (share := endurance_used(card)) is not None]
+    if not used:
+        return "the drives' rating is not known"
+    return f"{max(used):.1e} of the rating, most used drive; without what drives write inside"
+
+
+def _buffer(stats: StoreStats) -> str:
+    now, peak = human_bytes(stats.write_buffer_nbytes), human_bytes(stats.write_buffer_peak_nbytes)
+    return f"{now} now, {peak} at most, limit {human_bytes(stats.write_buffer_limit_nbytes)}"
+
+
+def _spills(stats: StoreStats) -> str:
+    text = f"{stats.spills} done, {stats.spills_failed} failed"
+    return f"{text}, {stats.spill_waits} calls waited {stats.spill_wait_s:.2f} s for a drive"
 
 
 def _path(card: CardStats) -> str:
-    return f"{_PATHS.get(card.path, card.path)}, {_IO.get(card.io, card.io)}"
+    refused = f", direct refused by {card.direct_refusals} files" if card.direct_refusals else ""
+    return f"{_PATHS.get(card.path, card.path)}, {_IO.get(card.io, card.io)}{refused}"
 
 
 def _timing(tokens: int, seconds: float) -> dict[str, Any]:
@@ -173,4 +215,8 @@ def _card_document(card: CardStats) -> dict[str, Any]:
         "lists": card.lists,
         "kernel_beats": card.kernel_beats,
         "saturated_jobs": card.saturated_jobs,
+        "bounce_bytes": card.bounce_nbytes,
+        "direct_refusals": card.direct_refusals,
+        "endurance_bytes": card.endurance_nbytes,
+        "endurance_used": endurance_used(card),
     }

@@ -91,6 +91,11 @@ class Volume:
         return "direct" if all(f.pages.io == "direct" for f in self._files) else "buffered"
 
     @property
+    def direct_refusals(self) -> int:
+        """Files that were opened direct and go on buffered."""
+        return sum(f.pages.direct_refusals for f in self._files)
+
+    @property
     def read_nbytes(self) -> int:
         return sum(f.pages.read_nbytes for f in self._files)
 

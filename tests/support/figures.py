@@ -29,6 +29,9 @@ def card_stats(url: str = "sw_emu:0", **changes: Any) -> CardStats:
         "lists": 30,
         "kernel_beats": 12345,
         "saturated_jobs": 0,
+        "bounce_nbytes": 0,
+        "direct_refusals": 0,
+        "endurance_nbytes": 0,
     }
     return CardStats(**{**values, **changes})
 
@@ -42,6 +45,12 @@ def store_stats(*cards: CardStats, **changes: Any) -> StoreStats:
         "write_buffer_nbytes": 512,
         "write_buffer_peak_nbytes": 2048,
         "read_back_nbytes": 0,
+        "write_buffer_limit_nbytes": 4096,
+        "spills": 6,
+        "spills_failed": 1,
+        "spills_in_flight": 0,
+        "spill_waits": 2,
+        "spill_wait_s": 0.25,
     }
     return StoreStats(**{**values, **changes})
 

@@ -7,7 +7,7 @@ import dataclasses
 import json
 
 import pytest
-from nearkv.report import document, human_bytes, link_nbytes, link_ratio, rate, rows, short_url
+from nearkv.report import document, endurance_used, human_bytes, link_nbytes, link_ratio, rate, rows, short_url
 from nearkv.stats import CardStats
 
 from tests.support.figures import card_stats, result, store_stats
@@ -63,8 +63,11 @@ def test_the_table_has_every_figure() -> None:
     assert table["ratio"] == "12.5 (host offload / link)"
     assert table["overhead"].startswith("1.4 KiB")
     assert table["media read"] == "0 B"
-    assert table["media written"] == "16.0 KiB for 15.6 KiB of K and V"
-    assert table["write buffer"] == "512 B now, 2.0 KiB at most"
+    assert table["media written"] == "16.0 KiB for 15.6 KiB of K and V (ratio 1.02)"
+    assert table["write buffer"] == "512 B now, 2.0 KiB at most, limit 4.0 KiB"
+    assert table["spills"] == "6 done, 1 failed, 2 calls waited 0.25 s for a drive"
+    assert table["bounced"] == "0 B from drives through host memory"
+    assert table["endurance used"] == "the drives' rating is not known"
     assert table["path of sw_emu:0"] == "P2P, direct"
     assert "bounce" in table["path of sw_emu:1"]
     assert "buffered" in table["path of sw_emu:1"]
@@ -74,6 +77,19 @@ def test_the_table_has_every_figure() -> None:
 def test_saturated_scores_are_told() -> None:
     table = {row.name: row.value for row in rows(result(store_stats(card_stats(saturated_jobs=4))))}
     assert "4 jobs" in table["saturated scores"]
+
+
+def test_endurance_is_written_bytes_over_rated_bytes() -> None:
+    card = card_stats(endurance_nbytes=7_008 * 10**12, media_write_nbytes=7_008_000)
+    assert endurance_used(card) == 1e-9
+    assert endurance_used(card_stats()) is None
+    table = {row.name: row.value for row in rows(result(store_stats(card, card_stats())))}
+    assert table["endurance used"].startswith("1.0e-09 of the rating")
+
+
+def test_a_refusal_of_direct_io_is_told() -> None:
+    table = {row.name: row.value for row in rows(result(store_stats(card_stats(io="buffered", direct_refusals=2))))}
+    assert table["path of sw_emu:0"] == "P2P, buffered (page cache possible), direct refused by 2 files"
 
 
 def test_one_token_has_no_decode_rate() -> None:
@@ -98,7 +114,9 @@ def test_the_document_is_exact_and_survives_json() -> None:
         "upload_bytes": 8192,
     }
     assert read["media"]["write_bytes"] == 16384
-    assert read["write_buffer"] == {"now_bytes": 512, "peak_bytes": 2048}
+    assert read["write_buffer"] == {"now_bytes": 512, "peak_bytes": 2048, "limit_bytes": 4096}
+    assert read["media"]["write_to_payload_ratio"] == 1.024
+    assert read["spills"] == {"done": 6, "failed": 1, "in_flight": 0, "waits": 2, "wait_seconds": 0.25}
 
 
 def test_every_figure_of_a_card_is_in_the_document() -> None:
