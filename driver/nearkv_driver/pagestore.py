@@ -11,6 +11,8 @@ import logging
 import mmap
 import os
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -215,9 +217,9 @@ class PageFile:
         page = aligned_buffer(PAGE_BYTES)
         try:
             if self._calls.size(self._fd) >= PAGE_BYTES:
-                self._calls.preadv(self._fd, page, 0)
+                _uninterrupted(lambda: self._calls.preadv(self._fd, page, 0))
             elif self._calls.size(self._fd) == 0:
-                self._calls.pwritev(self._fd, page, 0)
+                _uninterrupted(lambda: self._calls.pwritev(self._fd, page, 0))
                 self._calls.truncate(self._fd, 0)
         except OSError as error:
             if error.errno == errno.EINVAL:
@@ -256,6 +258,13 @@ class PageFile:
             nbytes=nbytes,
             errno_name=_name(error),
         )
+
+
+def _uninterrupted(call: Callable[[], object]) -> None:
+    while True:
+        with suppress(InterruptedError):
+            call()
+            return
 
 
 def _pages(what: str, nbytes: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,10 +64,12 @@ class Volume:
         self._torn: dict[Place, int] = {}
         self._index: VolumeIndex | None = None
         self._syncing = threading.Lock()
+        made = not folder.is_dir()
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise StorageError(f"cannot be created: {error.strerror}", path=str(folder)) from error
+        first = not (folder / "lock").exists()
         self._lock = _lock(folder / "lock")
         try:
             self._open_files()
@@ -76,7 +79,14 @@ class Volume:
             self._index = VolumeIndex(folder / "index.sqlite")
             self._reserve_known()
         except BaseException:
+            if first and not found and not self._files:
+                # Nothing of a volume has come to be: the folder is left as it was. Removed under the lock, so that
+                # nobody else can have it.
+                (folder / "lock").unlink(missing_ok=True)
             self.close()
+            if made:
+                with suppress(OSError):
+                    folder.rmdir()
             raise
 
     @property
