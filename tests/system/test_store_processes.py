@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes and processes: one owner at a time, an owner that is killed, a file system that is full."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nearkv.kvstore import KVStore
+from nearkv.volume_errors import VolumeBusy
+
+from tests.support.stores import layout, urls
+from tests.support.volume_process import rows
+
+ROOT = Path(__file__).parents[2]
+
+
+class Owner:
+    """Another process with a store in `folder`."""
+
+    def __init__(self, folder: Path, command: str) -> None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.volume_process", str(folder), command],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.line() == "open"
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def kill(self) -> list[str]:
+        """SIGKILL; the lines that it had written."""
+        self.process.kill()
+        out, _ = self.process.communicate()
+        assert self.process.returncode == -signal.SIGKILL
+        return str(out).splitlines()
+
+
+@pytest.fixture
+def owners() -> Iterator[list[Owner]]:
+    found: list[Owner] = []
+    yield found
+    for owner in found:
+        owner.process.kill()
+        owner.process.communicate()
+
+
+def test_a_second_process_is_told_who_has_the_volume_and_gets_it_after_a_kill(
+    tmp_path: Path, owners: list[Owner]
+) -> None:
+    owner = Owner(tmp_path, "hold")
+    owners.append(owner)
+    for _ in range(2):
+        with pytest.raises(VolumeBusy, match=f"process {owner.process.pid}") as caught:
+            KVStore.open(layout(), urls(2, tmp_path))
+        assert caught.value.owner == owner.process.pid
+    owner.kill()
+    with KVStore.open(layout(), urls(2, tmp_path)) as store:
+        assert store.names() == ()
+        assert (tmp_path / "card0" / "lock").read_text().strip() == str(os.getpid())
+
+
+@pytest.mark.parametrize("flushes", [1, 3, 8])
+def test_after_a_kill_everything_that_flush_acknowledged_is_there(
+    tmp_path: Path, owners: list[Owner], flushes: int
+) -> None:
+    owner = Owner(tmp_path, "grow")
+    owners.append(owner)
+    lines = [owner.line() for _ in range(flushes)] + owner.kill()
+    acknowledged = int([line for line in lines if line.startswith("flushed ")][-1].split()[1])
+    with KVStore.open(layout(), urls(2, tmp_path)) as store:
+        sequence = store.open_sequence("a")
+        length = store.length(sequence)
+        assert length >= acknowledged >= 9 * flushes
+        _, k, v = rows(0, length)
+        for layer in range(2):
+            for got, want in zip(store.read(layer, sequence), (k[0], v[0]), strict=True):
+                np.testing.assert_array_equal(got, want)
+        q, k, v = rows(length, 1)
+        store.attend(0, [sequence], q, k, v, scale=0.125)
+
+
+FULL = """
+import sys
+from pathlib import Path
+from nearkv.kvstore import KVStore
+from nearkv_driver.errors import StorageError
+from tests.support.stores import Mirror, layout, urls
+
+folder = Path(sys.argv[1])
+ballast = folder / "ballast"
+ballast.write_bytes(bytes(6 << 20))
+cards = [url + "&io=buffered" for url in urls(1, folder)]
+shape = layout(query_heads=4, kv_heads=4, head_size=128)  # 4096 bytes per token
+with KVStore.open(shape, cards) as store:
+    mirror = Mirror(store)
+    a = mirror.add("a")
+    mirror.append([a], 40)
+    store.flush()
+    full = None
+    for _ in range(200):
+        before = [store.length(a, layer) for layer in (0, 1)]
+        try:
+            mirror.append([a], 128)
+        except StorageError as error:
+            full = error
+            break
+    assert full is not None, "never full"
+    assert "data-000000.pages" in str(full) and " free" in str(full), full
+    length = store.length(a)
+    assert [store.length(a, layer) for layer in (0, 1)] == before, "the failed call stored something"
+    # Token by token into what room is left, until a spill fails.
+    try:
+        for _ in range(400):
+            mirror.step([a])
+    except StorageError as error:
+        full = error
+    else:
+        raise AssertionError("never full while decoding")
+    assert " free" in str(full), full
+    mirror.query([a])
+    mirror.check_rows(a)
+    ballast.unlink()
+    store.flush()
+    tokens = store.length(a)
+    mirror.step([a])
+    mirror.check_rows(a)
+    store.flush()
+    print("tokens", store.length(a))
+with KVStore.open(shape, cards) as store:
+    mirror.store = store
+    b = store.open_sequence("a")
+    mirror.check_rows(b)
+    assert store.length(b) == tokens + 1
+assert sorted(p.name for p in folder.iterdir()) == ["card0"], list(folder.iterdir())
+assert all(p.stat().st_size for p in (folder / "card0").glob("data-*")), "an empty data file"
+print("done")
+"""
+
+
+def test_a_full_file_system_loses_no_token_and_flush_works_once_there_is_room(tmp_path: Path) -> None:
+    """8 MiB of tmpfs of our own, in a user and mount namespace."""
+    probe = subprocess.run(
+        ["unshare", "-rm", "mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if probe.returncode:
+        pytest.skip(f"no user namespace with a tmpfs here (unshare -rm): {probe.stderr.strip()}")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    script = 'mount -t tmpfs -o size=8m tmpfs "$0" && exec "$1" -c "$2" "$0"'
+    ran = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script, str(tmp_path), sys.executable, FULL],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "done"
