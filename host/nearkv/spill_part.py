@@ -55,10 +55,15 @@ class PartSpill:
         self.payload_nbytes = self.nbytes // card.layout.d_pad * card.layout.head_size
         self._copy = aligned_buffer(max(1, self.nbytes))
         self._blocks = self._fill(cut)
+        groups = {id(block.group): block.group for block in self._blocks}
+        self._groups = tuple(groups.values())
         # Card memory is looked up here: the writer asks the card for nothing.
-        self._targets = [(m, card.p2p_view(m.group, m.offset, m.nbytes) if card.p2p else None) for m in self._moves()]
-        for move, _ in self._targets:
-            move.group.loading += 1
+        self._memory = {
+            key: card.p2p_view(group, 0, data.map.nbytes) if card.p2p else None for key, group in groups.items()
+        }
+        self._moves: list[Move] = []
+        for group in self._groups:
+            group.loading += 1
 
     def run(self, requests: Requests) -> None:
         """Pages to the volume and back from it, to card memory; without P2P into the copy. Not synced."""
@@ -66,16 +71,24 @@ class PartSpill:
         for block in self._blocks:
             crcs = page_crcs(self._copy[block.start : block.start + block.nbytes]).reshape(heads, 2, -1)
             self.card.crcs_of(block.group, block.layer, block.piece)[...] = crcs.transpose(0, 2, 1)
+        self._moves = list(self._plan())
         volume = self.card.volume
-        views = [(m, self._copy[m.start : m.start + m.nbytes], target) for m, target in self._targets]
-        requests.run([partial(volume.write, m.group.place, m.offset, view) for m, view, _ in views])
-        into = [(m, view if target is None else target) for m, view, target in views]
-        requests.run([partial(volume.read_into, m.group.place, m.offset, view) for m, view in into])
+        pages = [self._copy[m.start : m.start + m.nbytes] for m in self._moves]
+        requests.run(
+            [partial(volume.write, m.group.place, m.offset, v) for m, v in zip(self._moves, pages, strict=True)]
+        )
+        into = []
+        for move, view in zip(self._moves, pages, strict=True):
+            memory = self._memory[id(move.group)]
+            into.append(view if memory is None else memory[move.offset : move.offset + move.nbytes])
+        requests.run(
+            [partial(volume.read_into, m.group.place, m.offset, v) for m, v in zip(self._moves, into, strict=True)]
+        )
 
     def deliver(self) -> None:
         """What only the card's owner does: checksums, and without P2P the pages, to card memory. May be repeated."""
         if not self.card.p2p:
-            for move, _ in self._targets:
+            for move in self._moves:
                 self.card.bounce(move.group, move.offset, self._copy[move.start : move.start + move.nbytes])
         first = min(start for _, start, _ in self._work)
         end = max(start + tokens for _, start, tokens in self._work)
@@ -84,8 +97,8 @@ class PartSpill:
 
     def release(self) -> None:
         """The writer has ended, and so has whoever delivers. Called once."""
-        for move, _ in self._targets:
-            move.group.loading -= 1
+        for group in self._groups:
+            group.loading -= 1
 
     def _fill(self, cut: Sequence[_Cut]) -> list[_Block]:
         """Copies the rows in the order of the volume, so that neighbours there are neighbours here."""
@@ -97,7 +110,7 @@ class PartSpill:
             start += rows.nbytes
         return blocks
 
-    def _moves(self) -> Iterator[Move]:
+    def _plan(self) -> Iterator[Move]:
         """As few as the order in the volume allows."""
         last: Move | None = None
         for block in self._blocks:

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads of a volume's file with O_DIRECT, beside fio's sequential O_DIRECT plateau on the same file, in turns.
+
+    python benchmarks/volume_read.py --folder FOLDER --out build/benchmarks/volume_read.json
+
+The plateau is fio's best median over its block sizes. Without fio the benchmark says so and shows its own figure only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from nearkv.requests import DEPTH, Requests
+from nearkv_driver.filesystem import filesystem_of
+from nearkv_driver.pagestore import PageFile, aligned_buffer
+from rich.console import Console
+from rich.table import Table
+
+MIB = 1 << 20
+FIO_BLOCKS = (256 << 10, MIB, 4 * MIB)
+# A group of extents of SmolLM2-135M is 2.8 MiB per 128 tokens and card; neighbours are read in one request.
+REQUEST_NBYTES = MIB
+GOAL = 0.85
+
+
+@dataclass(frozen=True)
+class Row:
+    """Rates in bytes per second, one per round."""
+
+    reader: str
+    request_nbytes: int
+    in_flight: int
+    rates: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return median(self.rates)
+
+
+def make_file(path: Path, nbytes: int) -> None:
+    """Written, not sparse: a hole would be read from nowhere."""
+    block = aligned_buffer(16 * MIB)
+    block[:] = bytes(range(256)) * (16 * MIB // 256)
+    with PageFile.open(path, create=True) as file:
+        file.grow(nbytes)
+        for offset in range(0, nbytes, block.nbytes):
+            file.write(block, offset)
+        file.sync()
+
+
+def read_all(path: Path, memory: memoryview, requests: Requests) -> float:
+    """The whole file once, as the store reads extents; bytes per second."""
+    with PageFile.open(path, create=False) as file:
+        size = file.size
+        places = memory.nbytes // REQUEST_NBYTES
+        calls = []
+        for i, offset in enumerate(range(0, size, REQUEST_NBYTES)):
+            at = i % places * REQUEST_NBYTES
+            calls.append(partial(file.read_into, memory[at : at + REQUEST_NBYTES], offset))
+        began = time.perf_counter()
+        requests.run(calls)
+        seconds = time.perf_counter() - began
+        assert file.io == "direct"
+        assert file.read_nbytes == size
+    return size / seconds
+
+
+def fio(path: Path, block: int, depth: int) -> float:
+    """fio's own figure for one pass over the file."""
+    command = ["fio", "--name=read", f"--filename={path}", "--readonly", "--rw=read", "--direct=1", f"--bs={block}"]
+    command += ["--ioengine=libaio", f"--iodepth={depth}", "--output-format=json", "--invalidate=0"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(json.loads(ran.stdout)["jobs"][0]["read"]["bw_bytes"])
+
+
+def measure(path: Path, rounds: int) -> list[Row]:
+    memory = aligned_buffer(4 * DEPTH * REQUEST_NBYTES)
+    requests = Requests("benchmark")
+    ours: list[float] = []
+    theirs: dict[int, list[float]] = {block: [] for block in (FIO_BLOCKS if shutil.which("fio") else ())}
+    read_all(path, memory, requests)
+    for _ in range(rounds):
+        ours.append(read_all(path, memory, requests))
+        for block, rates in theirs.items():
+            rates.append(fio(path, block, DEPTH))
+    requests.close()
+    rows = [Row("volume file", REQUEST_NBYTES, DEPTH, tuple(ours))]
+    return rows + [Row("fio libaio", block, DEPTH, tuple(rates)) for block, rates in theirs.items()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path("build/benchmarks"), help="where the file is made")
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--out", type=Path, default=Path("build/benchmarks/volume_read.json"))
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="volume-read-", dir=args.folder) as private:
+        path = Path(private) / "data-000000.pages"
+        make_file(path, args.mib * MIB)
+        kind = filesystem_of(path)
+        rows = measure(path, args.rounds)
+    table = Table("reader", "request", "in flight", "median GB/s", "lowest", "highest")
+    for row in rows:
+        figures = (row.median, min(row.rates), max(row.rates))
+        table.add_row(
+            row.reader, f"{row.request_nbytes >> 10} KiB", str(row.in_flight), *(f"{x / 1e9:.2f}" for x in figures)
+        )
+    console = Console(width=110)
+    console.print(table, f"{args.mib} MiB on {kind}, O_DIRECT, {args.rounds} rounds in turns")
+    ratio = None
+    if len(rows) > 1:
+        ratio = rows[0].median / max(row.median for row in rows[1:])
+        console.print(f"{ratio:.2f} of fio's plateau; the goal is {GOAL}: {'reached' if ratio >= GOAL else 'missed'}")
+    else:
+        console.print("fio is not installed (Debian package fio): nothing to compare with")
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    found = {"name": "volume_read", "filesystem": kind, "mib": args.mib, "ratio": ratio, "goal": GOAL}
+    args.out.write_text(json.dumps({**found, "rows": [asdict(row) for row in rows]}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
