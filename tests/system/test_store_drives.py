@@ -137,6 +137,23 @@ def test_decoding_one_token_at_a_time_writes_little_more_than_the_payload(tmp_pa
         assert card.endurance_nbytes == 7_008 * 10**12
 
 
+@pytest.mark.parametrize("options", ["", "&p2p=bounce"])
+def test_pages_that_go_through_host_memory_are_counted_apart(tmp_path: Path, options: str) -> None:
+    with KVStore.open(layout(), urls(1, tmp_path, options=options)) as store:
+        mirror = Mirror(store)
+        sequence = mirror.add()
+        mirror.append([sequence], 192)
+        for _ in range(33):
+            mirror.step([sequence])
+        store.flush()  # waits for the spill under way
+        (card,) = store.stats().cards
+        stored = card.media_write_nbytes
+        assert stored == 224 * layout().kv_bytes_per_token
+        assert card.bounce_nbytes == (stored if options else 0)
+        assert card.upload_nbytes < 0.05 * stored
+        assert card.path == ("bounce" if options else "p2p")
+
+
 def written_by_process() -> int:
     """Bytes that this process has caused to be written to drives."""
     try:

@@ -13,20 +13,32 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from nearkv.kvstore import KVStore
 
+from tests.support.held_writer import HeldWriters
 from tests.support.stores import Mirror, die, layout, urls
 
 MOST_SEQUENCES = 4
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Sequences with a name survive reopening with what they held at the last flush or complete spill."""
+    """Sequences with a name survive reopening with what they held at the last flush or complete spill.
 
-    @initialize(cards=st.integers(1, 3), head_size=st.sampled_from([64, 80, 128]), seed=st.integers(0, 2**20))
-    def begin(self, cards: int, head_size: int, seed: int) -> None:
+    Spills are written when a rule says so, or when a call has to wait for them.
+    """
+
+    @initialize(
+        cards=st.integers(1, 3),
+        head_size=st.sampled_from([64, 80, 128]),
+        spill=st.sampled_from([1, 1, 2, 5]),
+        seed=st.integers(0, 2**20),
+    )
+    def begin(self, cards: int, head_size: int, spill: int, seed: int) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        self.urls = urls(cards, Path(self.folder.name))
+        self.urls = urls(cards, Path(self.folder.name), options=f"&spill={spill}")
         self.layout = layout(head_size=head_size)
-        self.mirror = Mirror(KVStore.open(self.layout, self.urls), seed)
+        self.writers = HeldWriters()
+        self.mirror = Mirror(KVStore.open(self.layout, self.urls, writer=self.writers), seed)
+        # What may be in the write buffer between calls.
+        self.most = (spill + 1) * self.layout.unit_tokens + 64
         self.names: dict[int, str | None] = {}
         self.durable: dict[str, int] = {}  # tokens that the death of the process may not take
         self.count = 0
@@ -98,6 +110,22 @@ class StoreMachine(RuleBasedStateMachine):
         self.flushed()
         self.mirror.append(batch, n, layers=[1])
 
+    @rule(count=st.integers(1, 4))
+    def write(self, count: int) -> None:
+        """Some of the spills under way end."""
+        self.writers.work(count)
+
+    @precondition(lambda self: self.names)
+    @rule(data=st.data(), n=st.integers(1, 80))
+    def decode(self, data: st.DataObject, n: int) -> None:
+        """Steps of one token, whose answers are not compared one by one."""
+        batch = self.some(data)
+        for _ in range(n):
+            for layer in range(2):
+                q, k, v = self.mirror.draw(len(batch), 1)
+                self.mirror.store.attend(layer, batch, q, k, v, scale=self.mirror.scale)
+                self.mirror._keep(layer, batch, k, v)
+
     @rule()
     def flush(self) -> None:
         self.mirror.store.flush()
@@ -112,14 +140,14 @@ class StoreMachine(RuleBasedStateMachine):
             if name is not None:
                 tokens = store.length(sequence)
                 units = tokens - tokens % self.layout.unit_tokens
-                # Whole units of earlier calls are there; those of the last call may still be in the write buffer.
-                floor = tokens if cleanly else max(units - 64, self.durable[name])
+                # Without a flush, what was in the write buffer may be lost.
+                floor = tokens if cleanly else max(units - self.most, self.durable[name])
                 least[name] = (sequence, floor, tokens)
         if cleanly:
             store.close()
         else:
             die(store)
-        self.mirror.store = KVStore.open(self.layout, self.urls)
+        self.mirror.store = KVStore.open(self.layout, self.urls, writer=self.writers)
         self.names = {}
         for name, (sequence, floor, ceiling) in least.items():
             opened = self.mirror.store.open_sequence(name)
@@ -152,7 +180,13 @@ class StoreMachine(RuleBasedStateMachine):
         states = self.mirror.store._sequences.values()
         rows = sum(state.tail.live(layer) for state in states for layer in range(2))
         token_nbytes = self.layout.kv_bytes_per_token // 2
-        assert self.mirror.store.stats().write_buffer_nbytes == rows * token_nbytes
+        flights = self.mirror.store._spiller._flights.values()
+        stats = self.mirror.store.stats()
+        assert stats.write_buffer_nbytes == rows * token_nbytes + sum(flight.nbytes for flight in flights)
+        assert stats.write_buffer_peak_nbytes <= stats.write_buffer_limit_nbytes
+        assert all(state.tail.live(layer) <= self.most for state in states for layer in range(2))
+        loading = sum(g.loading for s in states for part in s.parts for g in part.data.groups)
+        assert (loading > 0) == bool(flights)
         assert not np.isnan([state.tokens for state in states]).any()
 
 

@@ -40,6 +40,29 @@ def test_pages_come_back_from_where_they_were_written(tmp_path: Path) -> None:
     volume.close()
 
 
+def test_a_write_during_a_sync_is_covered_by_the_next_one(tmp_path: Path) -> None:
+    """As from another thread: the write ends after the sync began, which therefore need not cover it."""
+
+    class WriteMeanwhile(FaultySyscalls):
+        volume: Volume | None = None
+
+        def fdatasync(self, fd: int) -> None:
+            volume, self.volume = self.volume, None
+            if volume is not None:
+                volume.write(Place(0, 1), 0, bytes(4096))
+            super().fdatasync(fd)
+
+    calls = WriteMeanwhile(SystemCalls())
+    volume = opened(tmp_path, calls)
+    place = volume.take(2)
+    volume.write(place, 0, bytes(4096))
+    calls.volume = volume
+    for syncs in (1, 2, 2):
+        volume.sync()
+        assert calls.calls["fdatasync"] == syncs
+    volume.close()
+
+
 def test_files_split_at_their_size_and_runs_stay_whole(tmp_path: Path) -> None:
     slot_nbytes = 400 << 20
     volume = opened(tmp_path, slot_nbytes=slot_nbytes)
