@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A writer that works only when the test says so, or when somebody waits for it: every moment can be chosen."""
+"""Writers that work when the test says so, or at once: every moment can be chosen, and none depends on a thread."""
 
 from __future__ import annotations
 
@@ -59,3 +59,18 @@ class HeldWriters:
 
     def close(self) -> None:
         self.work()
+
+
+class WriterAtOnce:
+    """Does the work when it is given, on the thread that gives it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def give(self, work: Work) -> Task:
+        task = _HeldTask(work)
+        task.run()
+        return task
+
+    def close(self) -> None:
+        pass

@@ -14,6 +14,7 @@ from nearkv_driver.errors import DirectIoUnavailable, JobError, OutOfDeviceMemor
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
 
+from tests.support.held_writer import WriterAtOnce
 from tests.support.stores import Mirror, die, layout, urls
 
 
@@ -24,7 +25,7 @@ def calls() -> FaultySyscalls:
 
 @pytest.fixture
 def mirror(calls: FaultySyscalls, tmp_path: Path) -> Iterator[Mirror]:
-    with KVStore.open(layout(), urls(2, tmp_path), syscalls=calls) as store:
+    with KVStore.open(layout(), urls(2, tmp_path), syscalls=calls, writer=WriterAtOnce) as store:
         yield Mirror(store)
         calls.faults = []
 
@@ -229,7 +230,7 @@ def test_a_full_card_says_what_it_needs_and_keeps_what_it_has() -> None:
 
 def test_decode_into_a_full_card_fails_before_the_token_that_needs_room() -> None:
     shape = layout(layers=1, query_heads=1, kv_heads=1)
-    with KVStore.open(shape, ["sw_emu:0?dram=256K"]) as store:
+    with KVStore.open(shape, ["sw_emu:0?dram=256K"], writer=WriterAtOnce) as store:
         mirror = Mirror(store)
         sequence = mirror.add()
         mirror.append([sequence], 128)
@@ -249,6 +250,7 @@ def test_a_file_system_that_refuses_direct_io_is_refused_with_the_way_out(
     with pytest.raises(DirectIoUnavailable, match="io=buffered"):
         KVStore.open(layout(), urls(1, tmp_path), syscalls=calls)
     assert not list(tmp_path.iterdir())
+    KVStore.open(layout(), urls(1, tmp_path, options="&io=buffered")).close()
 
 
 def test_direct_io_refused_later_goes_on_buffered_and_shows(mirror: Mirror, calls: FaultySyscalls) -> None:
