@@ -128,6 +128,23 @@ def test_beams_and_growth_are_refused() -> None:
             cache.batch_repeat_interleave(2)
 
 
+def test_a_batch_that_the_store_has_no_room_for_takes_none() -> None:
+    rng, store = np.random.default_rng(5), FakeStore()
+    add, room = store.add_sequence, 2
+
+    def add_or_fail() -> int:
+        if len(store.rows) == room:
+            raise RuntimeError("no room")
+        return add()
+
+    store.add_sequence = add_or_fail  # type: ignore[method-assign]
+    with NearStorageCache(config(4, 2, 64), store=store) as cache:
+        with pytest.raises(RuntimeError, match="no room"):
+            attend(cache, *chunk(rng, 3, 5))
+        assert store.rows == {}
+        attend(cache, *chunk(rng, 2, 5))
+
+
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("at", ["first chunk", "decode"])
 def test_a_failed_forward_leaves_the_cache_as_before(layer: int, at: str) -> None:

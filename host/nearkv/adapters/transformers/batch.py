@@ -59,13 +59,25 @@ class Batch:
         if self._limit is not None and rows and int(counts.max()) > self._limit:
             raise ContextTooLong(int(counts.max()), self._limit)
         if self._sequences is None:
-            self._sequences = tuple(self._store.add_sequence() for _ in range(rows))
+            self._sequences = self._new_sequences(rows)
         if self.columns == past:
             self._record(shown)
         new = shown[:, past:]
         step = Step(self._sequences, None if new.all() else np.ascontiguousarray(new))
         self._last = (mask, past, step)
         return step
+
+    def _new_sequences(self, rows: int) -> tuple[int, ...]:
+        """All of them, or none and the store's error."""
+        made: list[int] = []
+        try:
+            for _ in range(rows):
+                made.append(self._store.add_sequence())
+        except BaseException:
+            for sequence in made:
+                self._store.free(sequence)
+            raise
+        return tuple(made)
 
     def _check_past(self, shown: NDArray[np.bool_], past: int, n: int) -> None:
         if self.columns not in (past, past + n):
