@@ -22,7 +22,11 @@ constexpr unsigned JOBS = 2, LIMIT_WORD = LIST_WORDS + JOBS * JOB_WORDS, Q_WORD 
 constexpr unsigned SEGMENT_WORD = Q_WORD + 2 * BEATS, CTL_WORDS = SEGMENT_WORD + 1;
 constexpr uint16_t HALF_ONE_AND_A_HALF = 0x3E00, HALF_TWO = 0x4000;
 
-word_t kv[KV_WORDS], ctl[CTL_WORDS], out[OUT_WORDS];
+// Cosimulation copies as many words of each port as its INTERFACE pragma says.
+constexpr unsigned PORT_DEPTH = 4096;
+static_assert(KV_WORDS <= PORT_DEPTH && CTL_WORDS <= PORT_DEPTH && OUT_WORDS <= PORT_DEPTH, "the lists fit the ports");
+
+word_t kv[PORT_DEPTH], ctl[PORT_DEPTH], out[PORT_DEPTH];
 
 void set(unsigned word, const regmap::Field& field, uint64_t value) {
     set_field(ctl[word + field.word], field, value);
