@@ -24,7 +24,7 @@ _SPACE_NBYTES = 256 << 20  # one full context of the default model is 8192 token
 def check_volume(url: CardUrl) -> list[Check]:
     """Direct I/O and free space of the folder in `ssd`, else of the folder for temporary files."""
     name = short_url(url.text)
-    folder = nearest_folder(Path(url.options.get("ssd") or tempfile.gettempdir()))
+    folder = nearest_folder(Path(url.options.get("ssd") or tempfile.gettempdir()).expanduser())
     return [check_direct(name, folder, needed=url.options.get("io") != "buffered"), check_space(name, folder)]
 
 

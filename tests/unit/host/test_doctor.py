@@ -166,6 +166,12 @@ def test_a_folder_that_does_not_exist_is_judged_by_the_one_above_and_not_made(tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_below_home_is_the_one_that_the_store_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    checks = check_volume(parse_url("sw_emu:0?ssd=~/kv"))
+    assert all(str(tmp_path) in check.found for check in checks)
+
+
 def test_a_folder_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
     check = check_direct("sw_emu:0", tmp_path / "gone")
     assert not check.ok
