@@ -26,6 +26,7 @@ from nearkv_driver.regmap import (
     ADDR_OUT,
     CTRL_CONTINUE,
     CTRL_DONE,
+    CTRL_IDLE,
     CTRL_START,
     REGISTER_GONE,
     STATUS,
@@ -138,11 +139,17 @@ class NearDevice:
             windows=self._windows,
             planned=planned,
         )
-        self._start(message, self._ctl, self._out)
+        # In flight from before START on: whatever interrupts this call, `abandon` knows of the list.
+        self._pending = ticket = Ticket(message, self._clock())
+        try:
+            self._start(message, self._ctl, self._out)
+        except BaseException:
+            if not self._started():
+                self._pending = None
+            raise
         self._traffic.lists += 1
         self._traffic.jobs += len(jobs)
-        self._pending = Ticket(message, self._clock())
-        return self._pending
+        return ticket
 
     def wait(self, ticket: Ticket, timeout_s: float | None = None) -> list[Result]:
         """Results in the order of the jobs.
@@ -159,6 +166,19 @@ class NearDevice:
         self._traffic.kv_beats += sum(r.beats for r in results)
         self._traffic.saturated_jobs += sum(r.saturated for r in results)
         return results
+
+    def abandon(self) -> None:
+        """Waits for the list in flight, if there is one, and drops its reply: what a caller does whose `wait` was
+        interrupted, so that the card is free again. Trouble makes the device unusable and is not raised."""
+        if self._pending is None or self._unusable:
+            return
+        try:
+            self._finish(self._pending, None)
+        except DriverError as error:
+            self._unusable = self._unusable or f"the card failed ({error})"
+        except BaseException:
+            self._unusable = "a list was interrupted and its end not waited for"
+            raise
 
     def close(self) -> None:
         """Frees everything; may be called again. A list in flight is abandoned."""
@@ -181,6 +201,7 @@ class NearDevice:
             return buffer
         size = max(_FIRST_NBYTES, 1 << (nbytes - 1).bit_length())
         larger = self._transport.alloc(size, self.info.masters[master])
+        # Not before: when the card has no room, shorter lists still have their buffer.
         if buffer is not None:
             buffer.free()
         return larger
@@ -211,6 +232,14 @@ class NearDevice:
             self._transport.write32(register, value & 0xFFFFFFFF)
             self._transport.write32(register + 4, value >> 32)
         self._transport.write32(ADDR_CTRL, CTRL_START)
+
+    def _started(self) -> bool:
+        """Whether START reached the card, after a `_start` that did not return."""
+        try:
+            register = self._control()
+        except DriverError:
+            return False
+        return bool(register & CTRL_DONE) or not register & CTRL_IDLE
 
     def _finish(self, ticket: Ticket, timeout_s: float | None) -> bytes:
         """Waits for DONE and returns the reply. An interrupted wait leaves the list in flight."""

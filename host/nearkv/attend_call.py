@@ -121,7 +121,16 @@ def _add_jobs(
 
 
 def _run(layer: int, lists: Sequence[Sequence[_Entry]], devices: Sequence[NearDevice]) -> list[list[AttendResult]]:
-    """Results per card. Every list that was started is waited for, also when another one failed."""
+    """Results per card. Every list that was started is waited for, also when another one failed or Ctrl-C came."""
+    try:
+        return _run_all(layer, lists, devices)
+    except BaseException:
+        for device in devices:
+            device.abandon()
+        raise
+
+
+def _run_all(layer: int, lists: Sequence[Sequence[_Entry]], devices: Sequence[NearDevice]) -> list[list[AttendResult]]:
     errors: list[Exception] = []
     tickets = []
     for entries, device in zip(lists, devices, strict=True):

@@ -364,3 +364,21 @@ def test_layers_may_run_ahead(mirror: Mirror) -> None:
     mirror.append([sequence], 244, layers=[1])
     mirror.check_rows(sequence)
     mirror.step([sequence])
+
+
+def test_ctrl_c_in_a_call_leaves_the_store_as_it_was(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    sequence = mirror.add()
+    mirror.append([sequence], 100)
+    transport = mirror.store._cards[0].device._transport
+
+    def interrupted(seconds: float) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(transport, "pause", interrupted)
+    q, k, v = mirror.draw(1, 1)
+    with pytest.raises(KeyboardInterrupt):
+        mirror.store.attend(0, [sequence], q, k, v, scale=SCALE)
+    assert mirror.store.length(sequence) == 100
+    mirror.query([sequence])
+    mirror.step([sequence])

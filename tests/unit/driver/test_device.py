@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,11 +14,14 @@ from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import (
     BufferMisuse,
     DriverError,
+    OutOfDeviceMemory,
 )
 from nearkv_driver.regmap import (
     ADDR_CTL,
+    ADDR_CTRL,
     ADDR_KV,
     ADDR_OUT,
+    CTRL_START,
     EMPTY_T,
     HEAD_SIZES,
     Implementation,
@@ -144,6 +147,38 @@ def test_one_list_at_a_time(device: NearDevice) -> None:
         device.wait(ticket)
 
 
+def test_a_list_too_long_for_the_card_leaves_room_for_shorter_ones() -> None:
+    with NearDevice.open("sw_emu:test?dram=1M&kernel=model") as device:
+        short = job_over(stored(device)[0])
+        want = device.attend([short])[0]
+        with pytest.raises(OutOfDeviceMemory):
+            device.attend([short] * 2000)
+        np.testing.assert_array_equal(device.attend([short])[0].o, want.o)
+
+
+def test_an_abandoned_list_leaves_the_card_free(device: NearDevice) -> None:
+    job = job_over(stored(device)[0])
+    want = device.attend([job])[0]
+    device.abandon()
+    device.submit([job])
+    device.abandon()
+    np.testing.assert_array_equal(device.attend([job])[0].o, want.o)
+
+
+@pytest.mark.parametrize("reached", [False, True])
+def test_an_interrupted_start_leaves_the_card_free(reached: bool) -> None:
+    """Ctrl-C before START reached the card, and after."""
+    card = _InterruptedStart(card_with(ModelKernel()))
+    with NearDevice.open(cast(Transport, card)) as device:
+        job = job_over(stored(device)[0])
+        want = device.attend([job])[0]
+        card.armed, card.reached = True, reached
+        with pytest.raises(KeyboardInterrupt):
+            device.submit([job])
+        device.abandon()
+        np.testing.assert_array_equal(device.attend([job])[0].o, want.o)
+
+
 def test_refused_jobs_leave_the_device_as_it_was(device: NearDevice) -> None:
     before = device.traffic
     with pytest.raises(ValueError, match="head_size"):
@@ -223,3 +258,22 @@ class _CountingBuffer:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
+
+
+class _InterruptedStart:
+    """A card where Ctrl-C arrives at the next START once `armed`."""
+
+    def __init__(self, card: Transport) -> None:
+        self._card = card
+        self.armed = self.reached = False
+
+    def write32(self, offset: int, value: int) -> None:
+        interrupted = self.armed and offset == ADDR_CTRL and bool(value & CTRL_START)
+        if not interrupted or self.reached:
+            self._card.write32(offset, value)
+        if interrupted:
+            self.armed = False
+            raise KeyboardInterrupt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._card, name)
