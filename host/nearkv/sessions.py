@@ -151,7 +151,12 @@ def _attach(card: CardStore, data: CardSequence, record: SequenceRecord, layout:
     for place in record.groups:
         card.attach(data, place)
     try:
+        if record.stored % layout.unit_tokens or (record.tail and record.tail.tokens > layout.unit_tokens):
+            raise ValueError("tokens that are not whole units")
+        unit_nbytes = layout.layers * len(record.heads) * layout.unit_pages * 8
         for spilled in record.spills:
+            if len(spilled.crcs) != spilled.tokens // layout.unit_tokens * unit_nbytes:
+                raise ValueError(f"{len(spilled.crcs)} bytes of checksums for {spilled.tokens} tokens")
             card_index.set_unit_crcs(layout, data, spilled.first, spilled.crcs)
     except (ValueError, IndexError) as error:
         text = f"sequence {record.name!r}: checksums do not fit the layout"

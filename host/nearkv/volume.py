@@ -226,12 +226,17 @@ class Volume:
     def _reserve_known(self) -> None:
         for name in self.index.names():
             record = self.index.find(name)
-            assert record is not None
+            if record is None:
+                raise VolumeDamaged(f"the index lists sequence {name!r} and does not find it", path=str(self.folder))
             for place in _places(record):
                 if place.file >= len(self._files):
                     raise VolumeDamaged("the index names this file, which is missing", path=str(self._path(place.file)))
                 file, end = self._files[place.file], place.slot + len(record.heads)
                 runs = file.runs
+                if end > self._file_slots:
+                    raise VolumeDamaged(
+                        f"the index names slot {place.slot}, a file has {self._file_slots}", path=str(self.path(place))
+                    )
                 if end > runs.slots:
                     file.pages.grow(end * self._slot_nbytes)
                     runs.grow(end - runs.slots)

@@ -47,17 +47,17 @@ def read_identity(folder: Path) -> VolumeIdentity | None:
     """None where there is no volume yet. VolumeDamaged for a file that is no identity."""
     path = folder / FILE_NAME
     try:
-        text = path.read_bytes()
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageError(f"cannot be read: {error.strerror}", path=str(path)) from error
     try:
-        values = json.loads(text)
+        values = json.loads(data)
         if isinstance(values, dict) and values.get("format") != FORMAT:
             raise VolumeMismatch(str(folder), "format", wanted=FORMAT, found=repr(values.get("format")))
         return VolumeIdentity(**values)
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
         raise VolumeDamaged(f"is not the identity of a volume: {error}", path=str(path)) from error
 
 

@@ -109,7 +109,10 @@ class VolumeIndex:
 
     def names(self) -> list[str]:
         with self._errors():
-            return [row[0] for row in self._db.execute("SELECT name FROM sequences ORDER BY name")]
+            names = [row[0] for row in self._db.execute("SELECT name FROM sequences ORDER BY name")]
+        if not all(isinstance(name, str) for name in names):
+            raise VolumeDamaged("a sequence's name is no text", path=str(self._path))
+        return names
 
     def find(self, name: str) -> SequenceRecord | None:
         with self._errors():
@@ -129,9 +132,18 @@ class VolumeIndex:
             name, heads, file, slot, part, first, tokens, crcs = row
             where = "WHERE sequence = ? ORDER BY"
             groups = self._db.execute(f"SELECT extent, file, slot FROM extent_groups {where} extent", (sequence,))
-            places = [(extent, Place(f, s)) for extent, f, s in groups]
-            spills = self._db.execute(f"SELECT first, tokens, crcs FROM spills {where} first", (sequence,))
-            records = tuple(SpillRecord(*spill) for spill in spills)
+            extents = [tuple(group) for group in groups]
+            spills = self._db.execute(f"SELECT first, tokens, crcs FROM spills {where} first", (sequence,)).fetchall()
+        numbers = [first, tokens, *(n for group in extents for n in group), *(n for s in spills for n in s[:2])]
+        blobs = [spill[2] for spill in spills]
+        if file is not None:
+            numbers += [file, slot, part]
+            blobs.append(crcs)
+        # SQLite keeps a value of any type in any column.
+        if not all(isinstance(n, int) and n >= 0 for n in numbers) or not all(isinstance(b, bytes) for b in blobs):
+            raise VolumeDamaged(f"sequence {name!r} has values that are no numbers or checksums", path=str(self._path))
+        places = [(extent, Place(f, s)) for extent, f, s in extents]
+        records = tuple(SpillRecord(*spill) for spill in spills)
         end = 0
         for spill in records:
             if spill.first != end:
@@ -141,6 +153,18 @@ class VolumeIndex:
             raise VolumeDamaged(f"sequence {name!r} lacks an extent group", path=str(self._path))
         tail = None if file is None else TailRecord(Place(file, slot), part, first, tokens, crcs)
         return SequenceRecord(sequence, name, self._heads(name, heads), tuple(p for _, p in places), records, tail)
+
+    def _heads(self, name: str, text: object) -> tuple[int, ...]:
+        """KV heads from their JSON list: ascending, at least one."""
+        try:
+            heads = json.loads(text) if isinstance(text, str) else None
+        except (ValueError, RecursionError):
+            heads = None
+        if not (isinstance(heads, list) and heads and all(type(h) is int and h >= 0 for h in heads)) or (
+            sorted(set(heads)) != heads
+        ):
+            raise VolumeDamaged(f"sequence {name!r} has KV heads {text!r}", path=str(self._path))
+        return tuple(heads)
 
     def create(self, name: str, heads: Sequence[int]) -> int:
         with self._transaction():
@@ -187,15 +211,6 @@ class VolumeIndex:
 
     def close(self) -> None:
         self._db.close()
-
-    def _heads(self, name: str, text: str) -> tuple[int, ...]:
-        try:
-            heads = json.loads(text)
-        except (json.JSONDecodeError, TypeError):
-            heads = None
-        if not isinstance(heads, list) or not all(type(head) is int for head in heads):
-            raise VolumeDamaged(f"sequence {name!r} has KV heads {text!r}", path=str(self._path))
-        return tuple(heads)
 
     def _set_tail(self, sequence: int, tail: TailRecord) -> None:
         self._db.execute(

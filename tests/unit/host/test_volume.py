@@ -94,6 +94,16 @@ def test_two_sequences_on_the_same_pages_are_noticed(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_a_slot_beyond_any_file_takes_no_space(tmp_path: Path) -> None:
+    volume = opened(tmp_path)
+    volume.index.add_spill(volume.index.create("a", (0,)), 0, 32, b"", [(0, Place(0, 10**6))])
+    volume.close()
+    before = {path: path.stat().st_size for path in tmp_path.rglob("*.pages")}
+    with pytest.raises(VolumeDamaged, match="slot 1000000"):
+        opened(tmp_path)
+    assert {path: path.stat().st_size for path in tmp_path.rglob("*.pages")} == before
+
+
 def test_a_cut_file_covers_its_runs_again_and_tells_what_was_missing(tmp_path: Path) -> None:
     volume = opened(tmp_path)
     place = volume.take(2)

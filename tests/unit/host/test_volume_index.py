@@ -121,6 +121,42 @@ def test_heads_that_are_no_list_are_noticed(index: VolumeIndex, path: Path, head
         index.load(number)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "sequences SET heads = 'null'",
+        "sequences SET heads = '[2, 0]'",
+        "sequences SET heads = '[0, \"a\"]'",
+        "sequences SET heads = '{'",
+        "sequences SET heads = 5",
+        "sequences SET tail_file = 'x'",
+        "sequences SET tail_part = -1",
+        "sequences SET tail_crcs = 1.5",
+        "sequences SET tail_tokens = 'many'",
+        "extent_groups SET file = -1",
+        "extent_groups SET slot = 'x'",
+        "extent_groups SET slot = 1.5",
+        "spills SET tokens = 'x'",
+        "spills SET crcs = 7",
+    ],
+)
+def test_values_of_other_types_are_noticed(index: VolumeIndex, path: Path, change: str) -> None:
+    number = filled(index)
+    index.set_tail(number, TAIL)
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE {change}")
+    with pytest.raises(VolumeDamaged, match="sequence 'a' has"):
+        index.load(number)
+
+
+def test_a_name_that_is_no_text_is_noticed(index: VolumeIndex, path: Path) -> None:
+    filled(index)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE sequences SET name = x'00ff'")
+    with pytest.raises(VolumeDamaged, match="no text"):
+        index.names()
+
+
 def test_an_index_locked_by_another_is_a_storage_error(index: VolumeIndex, path: Path) -> None:
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
