@@ -7,6 +7,7 @@ interleaved and transformers wants the two halves apart.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,17 +55,25 @@ def build_config(gguf: GGUF) -> LlamaConfig:
             f"{gguf.path}: embedding_length {hidden}, head_count {heads} and head_count_kv {kv_heads} do not divide"
         )
     head_size = gguf.number("llama.rope.dimension_count", hidden // heads)
+    if head_size < 2 or head_size % 2:
+        raise ValueError(f"{gguf.path}: head size {head_size} (llama.rope.dimension_count); it must be even, not zero")
+    layers, context = gguf.number("llama.block_count"), gguf.number("llama.context_length")
+    # Each layer has tensors, so a damaged count shows before memory is taken for that many layers.
+    if not 1 <= layers <= len(gguf.tensors):
+        raise ValueError(f"{gguf.path}: llama.block_count is {layers}, the file has {len(gguf.tensors)} tensors")
+    if context < 1:
+        raise ValueError(f"{gguf.path}: llama.context_length is {context}; it must be at least 1")
     return LlamaConfig(
         vocab_size=gguf.tensors["token_embd.weight"].shape[0],
         hidden_size=hidden,
         intermediate_size=gguf.number("llama.feed_forward_length"),
-        num_hidden_layers=gguf.number("llama.block_count"),
+        num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=kv_heads,
         head_dim=head_size,
-        max_position_embeddings=gguf.number("llama.context_length"),
-        rms_norm_eps=gguf.real("llama.attention.layer_norm_rms_epsilon"),
-        rope_parameters={"rope_type": "default", "rope_theta": gguf.real("llama.rope.freq_base", 10000.0)},
+        max_position_embeddings=context,
+        rms_norm_eps=_above_zero(gguf, "llama.attention.layer_norm_rms_epsilon"),
+        rope_parameters={"rope_type": "default", "rope_theta": _above_zero(gguf, "llama.rope.freq_base", 10000.0)},
         tie_word_embeddings="output.weight" not in gguf.tensors,
         bos_token_id=_token(gguf, "bos"),
         eos_token_id=_token(gguf, "eos"),
@@ -110,6 +119,13 @@ def build_model(gguf: GGUF) -> LlamaForCausalLM:
 def _token(gguf: GGUF, which: str) -> int | None:
     key = f"tokenizer.ggml.{which}_token_id"
     return gguf.number(key) if key in gguf.fields else None
+
+
+def _above_zero(gguf: GGUF, key: str, default: float | None = None) -> float:
+    value = gguf.real(key, default)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{gguf.path}: {key} is {value}; a finite number above 0 is expected")
+    return value
 
 
 def _target(gguf: GGUF, name: str, layers: int) -> str:
