@@ -109,6 +109,8 @@ def parse_url(url: str) -> CardUrl:
         if name in options:
             raise ValueError(f"card URL {url!r}: option {name!r} is given twice")
         options[name] = unquote(value)
+        if "\0" in options[name]:
+            raise ValueError(f"card URL {url!r}: option {name!r} holds a NUL character")
     parsed = CardUrl(scheme, match["target"], options, url)
     for name, allowed in COMMON_OPTIONS.items():
         if allowed is not None:

@@ -24,13 +24,19 @@ _POISON, _POISON_NBYTES = 0xFF, 16 << 20
 
 
 class DdrBank:
-    """One bank and its first-fit allocator. Allocations are multiples of 4096 bytes."""
+    """One bank and its first-fit allocator. Allocations are multiples of 4096 bytes. ValueError for a size that the
+    machine's address space does not hold."""
 
     def __init__(self, bank: Bank, card: str) -> None:
         self.bank = bank
         self.card = card
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-        self._map = mmap.mmap(-1, bank.nbytes, flags=flags)
+        try:
+            self._map = mmap.mmap(-1, bank.nbytes, flags=flags)
+        except (OSError, OverflowError) as error:
+            raise ValueError(
+                f"card URL {card!r}: this machine cannot map a bank of {bank.nbytes} bytes; give a smaller dram"
+            ) from error
         self._free = [(0, bank.nbytes)]
         self._used: dict[int, int] = {}
         self._starts: list[int] = []

@@ -20,6 +20,7 @@ from nearkv.card_store import CardStore
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.volume import Volume
+from nearkv.volume_folders import volume_folder
 from nearkv.volume_identity import VolumeIdentity, read_identity
 
 SPILL_UNITS_MAX = 64
@@ -32,7 +33,7 @@ def open_cards(
     if not urls:
         raise UserError("a store needs at least one card URL")
     parsed = [parse_url(url) for url in urls]
-    folders = [_folder(url) for url in parsed]
+    folders = [volume_folder(url) for url in parsed]
     spill_units = _spill_units(parsed)
     identities = _identities(layout, folders)
     # Every card is opened and judged before the first volume is made: a refusal by the last one leaves nothing behind.
@@ -62,11 +63,6 @@ def _spill_units(urls: Sequence[CardUrl]) -> int:
     if len(given) > 1:
         raise UserError(f"spill={min(given)} and spill={max(given)}: all cards of a store have the same")
     return given.pop() if given else 1
-
-
-def _folder(url: CardUrl) -> Path | None:
-    text = url.option("ssd", "")
-    return Path(text).expanduser().absolute() if text else None
 
 
 def _temporary(stack: ExitStack) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import platformdirs
 
-from nearkv.errors import UserError
+from nearkv.errors import UserError, one_line
 
 DEFAULT_CARDS = ("sw_emu:0", "sw_emu:1")
 DEFAULT_MODEL = "smollm2"
@@ -38,7 +38,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     env = os.environ if environ is None else environ
     cache = env.get("NEARKV_CACHE_DIR", "")
     return Settings(
-        cache_dir=Path(cache).expanduser() if cache else Path(platformdirs.user_cache_dir("nearkv")),
+        cache_dir=_folder("NEARKV_CACHE_DIR", cache) if cache else Path(platformdirs.user_cache_dir("nearkv")),
         cards=tuple(env.get("NEARKV_CARDS", "").split()) or DEFAULT_CARDS,
         threads=_threads(env.get("NEARKV_THREADS", "")),
     )
@@ -47,6 +47,13 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 def available_cpus() -> int:
     """CPUs that this process may run on."""
     return len(os.sched_getaffinity(0))
+
+
+def _folder(name: str, text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # ~NAME without such a user
+        raise UserError(f"{name} is {text!r}: {one_line(error)}") from error
 
 
 def _threads(text: str) -> int:

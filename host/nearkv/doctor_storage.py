@@ -16,7 +16,7 @@ from nearkv_driver.registry import CardUrl
 from nearkv.doctor_check import Check
 from nearkv.errors import one_line
 from nearkv.report import human_bytes, short_url
-from nearkv.volume_folders import nearest_folder, probe
+from nearkv.volume_folders import nearest_folder, probe, volume_folder
 
 _SPACE_NBYTES = 256 << 20  # one full context of the default model is 8192 tokens of 23,040 B; the index comes on top
 
@@ -24,7 +24,7 @@ _SPACE_NBYTES = 256 << 20  # one full context of the default model is 8192 token
 def check_volume(url: CardUrl) -> list[Check]:
     """Direct I/O and free space of the folder in `ssd`, else of the folder for temporary files."""
     name = short_url(url.text)
-    folder = nearest_folder(Path(url.options.get("ssd") or tempfile.gettempdir()).expanduser())
+    folder = nearest_folder(volume_folder(url) or Path(tempfile.gettempdir()))
     return [check_direct(name, folder, needed=url.options.get("io") != "buffered"), check_space(name, folder)]
 
 

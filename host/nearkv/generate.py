@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from nearkv.stats import StoreStats
 
 _MODEL_PACKAGES = ("torch", "transformers", "safetensors", "tokenizers")
+# Beyond it the system runs out of threads in the middle of the work.
+_THREADS_MAX = 1024
 
 OnStage = Callable[[str], None]
 
@@ -80,7 +82,7 @@ def generate(
         urls = check_cards(cards)
         check_count("max_new_tokens", max_new_tokens)
         if threads is not None:
-            check_count("threads", threads)
+            check_count("threads", threads, _THREADS_MAX)
         find_model(model)
         check_folders(urls)
     with ExitStack() as stack:

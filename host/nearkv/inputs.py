@@ -45,12 +45,14 @@ def check_prompts(prompts: Sequence[str]) -> tuple[str, ...]:
     return tuple(prompts)
 
 
-def check_count(name: str, value: int) -> int:
-    """`value`, a whole number of at least 1."""
+def check_count(name: str, value: int, most: int | None = None) -> int:
+    """`value`, a whole number of at least 1 and, where there is a limit, at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} is of type {type(value).__name__}; it must be a whole number")
     if value < 1:
         raise UserError(f"{name} is {value}; it must be at least 1")
+    if most is not None and value > most:
+        raise UserError(f"{name} is {value}; it must be at most {most}")
     return value
 
 
@@ -107,7 +109,11 @@ def tokenize(tokenizer: Any, prompts: Sequence[str], *, chat_template: bool) -> 
 
 
 def _message(tokenizer: Any, prompt: str) -> str:
-    text: str = tokenizer.apply_chat_template(
-        [{"role": "user", "content": prompt}], tokenize=False, add_generation_prompt=True
-    )
+    message = [{"role": "user", "content": prompt}]
+    try:
+        text: str = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # a template is a program of the model's maker: it may raise anything
+        raise UserError(
+            f"the model's chat template fails: {one_line(error)}; the prompt can go without it (--raw)"
+        ) from error
     return text

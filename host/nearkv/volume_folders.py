@@ -19,11 +19,20 @@ from nearkv_driver.regmap import PAGE_BYTES
 from nearkv.errors import UserError, one_line
 
 
+def volume_folder(url: CardUrl) -> Path | None:
+    """The folder that the URL names, absolute, `~` expanded; None where it names none."""
+    text = url.option("ssd", "")
+    try:
+        return Path(text).expanduser().absolute() if text else None
+    except RuntimeError as error:  # ~NAME without such a user
+        raise UserError(f"card URL {url.text!r}: ssd={text}: {one_line(error)}") from error
+
+
 def check_folders(urls: Iterable[CardUrl]) -> None:
     """UserError for the first URL whose folder cannot be made or written, or refuses the I/O that the URL asks for."""
     for url in urls:
-        named = url.option("ssd", "")
-        folder = Path(named).expanduser().absolute() if named else Path(tempfile.gettempdir())
+        named = volume_folder(url)
+        folder = named or Path(tempfile.gettempdir())
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder}: the volume must be a folder, this is a file")
         if not folder.parent.is_dir():

@@ -23,6 +23,9 @@ from nearkv.errors import UserError
 from nearkv.generate import GenerationResult, generate
 from nearkv.report import document, rows
 
+# More text than any model's context; a device such as /dev/zero has no end.
+_PROMPT_NBYTES_MAX = 64 << 20
+
 
 @dataclass(frozen=True)
 class Request:
@@ -93,7 +96,11 @@ def run(request: Request) -> int:
 def read_prompt(path: Path) -> str:
     """The file's text without the line end that editors put last. UserError says why it cannot be read."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(_PROMPT_NBYTES_MAX + 1)
+        if len(data) > _PROMPT_NBYTES_MAX:
+            raise UserError(f"prompt file {path}: more than {_PROMPT_NBYTES_MAX} bytes, which is no prompt")
+        text = data.decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"prompt file {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -116,7 +123,7 @@ def _generate(request: Request, prompts: list[str]) -> GenerationResult:
             cards=request.cards or settings.cards,
             max_new_tokens=request.max_new_tokens,
             threads=request.threads or settings.threads,
-            cache_dir=settings.cache_dir / "models",
+            cache_dir=settings.cache_dir,
             chat_template=not request.raw,
             on_stage=progress.stage,
             on_prefill=progress.prefill,

@@ -73,7 +73,7 @@ def test_defaults(calls: list[GenerateCall]) -> None:
     assert call["max_new_tokens"] == 128
     assert call["chat_template"] is True
     assert call["threads"] == len(os.sched_getaffinity(0))
-    assert call["cache_dir"].parts[-2:] == ("nearkv", "models")
+    assert call["cache_dir"].name == "nearkv"
 
 
 def test_every_option_is_passed_on(calls: list[GenerateCall], tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_the_environment_gives_defaults_and_options_go_first(
     assert main(["generate", "--prompt", "p"]) == 0
     assert main(["generate", "--prompt", "p", "--card", "sw_emu:8", "--threads", "1"]) == 0
     assert [(call["cards"], call["threads"]) for call in calls] == [(("sw_emu:7",), 3), (("sw_emu:8",), 1)]
-    assert calls[0]["cache_dir"] == Path("/elsewhere/models")
+    assert calls[0]["cache_dir"] == Path("/elsewhere")
 
 
 def test_text_then_table_on_stdout_and_nothing_on_stderr(
@@ -143,6 +143,14 @@ def test_bad_options_are_one_line_and_exit_code_2(
     assert main(arguments) == 2
     one_error_line(capsys)
     assert calls == []
+
+
+def test_a_prompt_file_without_an_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nearkv.cli.generate._PROMPT_NBYTES_MAX", 1000)
+    assert main(["generate", "--prompt-file", "/dev/zero"]) == 2
+    assert "/dev/zero: more than 1000 bytes" in one_error_line(capsys)
 
 
 def test_a_prompt_file_that_is_no_text_names_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

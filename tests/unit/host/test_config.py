@@ -31,3 +31,8 @@ def test_bad_thread_counts_name_variable_and_value(value: str) -> None:
     with pytest.raises(UserError, match="NEARKV_THREADS") as caught:
         load_settings({"NEARKV_THREADS": value})
     assert repr(value) in str(caught.value)
+
+
+def test_a_cache_folder_of_nobody_is_refused() -> None:
+    with pytest.raises(UserError, match="NEARKV_CACHE_DIR is '~nosuchuser/cache'"):
+        load_settings({"NEARKV_CACHE_DIR": "~nosuchuser/cache"})

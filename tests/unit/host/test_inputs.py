@@ -110,6 +110,21 @@ class Tokenizer:
         }
 
 
+def test_a_template_that_fails_is_told_with_the_way_round_it() -> None:
+    class Broken(Tokenizer):
+        def apply_chat_template(self, *_: Any, **__: Any) -> str:
+            raise ZeroDivisionError("division by zero")
+
+    with pytest.raises(UserError, match=r"chat template fails: division by zero; .*--raw"):
+        tokenize(Broken("a template"), ["ab"], chat_template=True)
+
+
+def test_counts_above_their_limit_are_refused() -> None:
+    assert check_count("threads", 1024, 1024) == 1024
+    with pytest.raises(UserError, match="threads is 1025; it must be at most 1024"):
+        check_count("threads", 1025, 1024)
+
+
 def test_prompts_become_messages_where_there_is_a_template() -> None:
     inputs = tokenize(Tokenizer("a template"), ["ab", "c"], chat_template=True)
     assert inputs.lengths == (8, 7)

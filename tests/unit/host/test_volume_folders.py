@@ -56,6 +56,11 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         check(f"sw_emu:0?ssd={tmp_path}/file")
 
 
+def test_a_user_who_does_not_exist_has_no_folder() -> None:
+    with pytest.raises(UserError, match="ssd=~nosuchuser/volume"):
+        check("sw_emu:0?ssd=~nosuchuser/volume")
+
+
 def test_the_folder_above_must_exist(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         check(f"sw_emu:0?ssd={tmp_path}/no/volume")
