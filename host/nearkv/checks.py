@@ -16,6 +16,18 @@ from nearkv.layout import ModelLayout
 _EXPONENT = np.uint16(0x7C00)
 
 
+def check_name(name: str) -> None:
+    """Text that the index of a volume gives back as it was; anything else would make the volume unreadable."""
+    if not isinstance(name, str):
+        raise TypeError(f"a sequence's name is of type {type(name).__name__}; it must be a string")
+    if not name:
+        raise UserError("a sequence's name is not empty; give None for one that vanishes at close")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"the sequence name {name!r} is not UTF-8 text at character {error.start}") from error
+
+
 def check_layer(layer: int, layout: ModelLayout) -> None:
     if not 0 <= layer < layout.layers:
         raise UserError(f"layer = {layer}; the model has layers 0 to {layout.layers - 1}")

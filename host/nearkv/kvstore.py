@@ -90,8 +90,7 @@ class KVStore:
     def add_sequence(self, name: str | None = None) -> int:
         """A new, empty sequence; with a name it stays on the volumes as of its last `flush`, else it goes at close."""
         if name is not None:
-            if not name:
-                raise UserError("a sequence's name is not empty; give None for one that vanishes at close")
+            checks.check_name(name)
             if any(card.volume.index.find(name) for card in self._cards):
                 raise UserError(f"a sequence named {name!r} exists; open_sequence opens it")
         loads = [sum(len(s.heads) for s in card.sequences) for card in self._cards]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -356,3 +357,16 @@ def test_a_missing_data_file_and_a_foreign_index_are_named(tmp_path: Path) -> No
     (tmp_path / "card0" / "volume.json").write_text("{")
     with pytest.raises(VolumeDamaged, match=r"volume\.json"):
         KVStore.open(layout(), cards)
+
+
+@pytest.mark.parametrize(("name", "error"), [("", UserError), ("\udcff", UserError), (b"x", TypeError), (5, TypeError)])
+def test_a_name_that_is_no_text_is_refused_and_leaves_the_volume_as_it_was(
+    tmp_path: Path, name: Any, error: type[Exception]
+) -> None:
+    with KVStore.open(layout(), urls(1, tmp_path)) as store:
+        store.add_sequence("good")
+        with pytest.raises(error, match="name"):
+            store.add_sequence(name)
+        assert store.names() == ("good",)
+    with KVStore.open(layout(), urls(1, tmp_path)) as store:
+        assert store.length(store.open_sequence("good")) == 0
