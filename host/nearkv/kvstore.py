@@ -314,9 +314,7 @@ class KVStore:
             self._offload_nbytes += offload_nbytes(self.layout, tail.end[layer])
 
     def _flush(self, states: Sequence[SequenceState]) -> None:
-        for state in states:
-            self._spiller.settle(state)
-        sessions.flush_all(states, self.layout)
+        sessions.flush_all(states, self.layout, self._spiller.settle)
 
     def _release(self, state: SequenceState) -> None:
         self._spiller.abandon(state)

@@ -6,7 +6,7 @@ A sequence without a name has no index rows; for it, only crop does something.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from nearkv_driver.errors import DriverError, StorageError
@@ -49,16 +49,20 @@ def durable(state: SequenceState) -> int:
     return min(counts)
 
 
-def flush_all(states: Iterable[SequenceState], layout: ModelLayout) -> None:
-    """`flush` of each; one that fails does not keep the others from it. NotStored tells what is missing."""
+def flush_all(states: Iterable[SequenceState], layout: ModelLayout, settle: Callable[[SequenceState], None]) -> None:
+    """`settle`, which ends the spill under way, and `flush` of each; one that fails does not keep the others from it.
+    NotStored tells what is missing."""
     errors: list[DriverError] = []
     lost = []
     for state in states:
         try:
+            settle(state)
             flush(state, layout)
         except DriverError as error:
+            if state.name is None:  # it has nothing to store
+                continue
             errors.append(error)
-            lost.append((state.name or "", durable(state), state.tokens))
+            lost.append((state.name, durable(state), state.tokens))
     if errors:
         what = ", ".join(f"tokens {first} to {end - 1} of sequence {name!r}" for name, first, end in lost)
         first = errors[0]

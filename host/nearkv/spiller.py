@@ -195,12 +195,14 @@ class Spiller:
 
     def _outcome(self, flight: _Flight) -> list[Exception]:
         """What the writers raised; none of them is at work on the flight any more."""
-        errors = []
+        errors: list[Exception] = []
         for task in flight.tasks:
             try:
                 task.wait()
             except Exception as error:
                 errors.append(error)
+        if flight.left and not errors:  # by Ctrl-C, while the work was handed out
+            errors.append(DriverError("a spill was interrupted before it reached every card"))
         return errors
 
     def _leave(self, flight: _Flight) -> None:

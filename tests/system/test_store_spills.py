@@ -12,7 +12,8 @@ import pytest
 from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
 from nearkv.volume_errors import NotStored
-from nearkv_driver.errors import StorageError
+from nearkv.writer import Task, Work
+from nearkv_driver.errors import DriverError, StorageError
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
 
@@ -257,6 +258,59 @@ def test_close_says_what_it_could_not_store_and_keeps_what_was(
             mirror.moved(old, 100 + new, 10)
             mirror.moved(100 + new, new, 10)
             mirror.check_rows(new)
+
+
+def test_an_index_that_cannot_be_written_is_a_failed_spill_on_every_card(
+    mirror: Mirror, writers: HeldWriters, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sequence = mirror.add("a")
+    mirror.append([sequence], 7)
+    mirror.store.flush()
+    decode(mirror, [sequence], UNIT)
+
+    def full(*_: object) -> None:
+        raise StorageError("database or disk is full", path="index.sqlite")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mirror.store._cards[1].volume.index, "add_spill", full)
+        writers.work()
+        records = [card.volume.index.find("a") for card in mirror.store._cards]
+        assert [(r.stored, r.tokens) for r in records if r] == [(0, 7), (0, 7)]
+        q, k, v = mirror.draw(1, 1)
+        with pytest.raises(StorageError, match=r"index\.sqlite: database or disk is full"):
+            mirror.store.attend(0, [sequence], q, k, v, scale=mirror.scale)
+    mirror.step([sequence])
+    assert stored(mirror, sequence) == [UNIT, UNIT]
+    mirror.store.flush()
+    die(mirror.store)
+    with KVStore.open(layout(), urls(2, tmp_path)) as store:
+        mirror.store = store
+        assert store.length(store.open_sequence("a")) == UNIT + 8
+        mirror.check_rows(0)
+
+
+def test_ctrl_c_while_a_spill_is_handed_out_loses_nothing(mirror: Mirror, writers: HeldWriters) -> None:
+    a, b = mirror.add("a"), mirror.add()
+    decode(mirror, [a, b], UNIT)
+    give, count = writers.give, [0]
+
+    def interrupted(work: Work) -> Task:
+        count[0] += 1
+        if count[0] == 2:
+            raise KeyboardInterrupt
+        return give(work)
+
+    writers.give = interrupted  # type: ignore[method-assign]
+    q, k, v = mirror.draw(2, 1)
+    with pytest.raises(KeyboardInterrupt):
+        mirror.store.attend(0, [a, b], q, k, v, scale=mirror.scale)
+    writers.work()
+    with pytest.raises(DriverError, match="interrupted"):
+        mirror.store.attend(0, [a, b], q, k, v, scale=mirror.scale)
+    mirror.step([a, b])
+    mirror.store.flush()
+    mirror.check_rows(a)
+    mirror.check_rows(b)
 
 
 def test_cards_of_one_store_spill_alike() -> None:
