@@ -53,6 +53,7 @@ class PageFile:
         self._lock = threading.Lock()
         self._unsynced = ""
         self.read_nbytes = self.write_nbytes = self.direct_refusals = 0
+        self._grown = calls.size(fd)  # what writes may use; asking the system at each would cost as much as a call
 
     @classmethod
     def open(cls, path: str | Path, *, create: bool, direct: bool = True, syscalls: Syscalls | None = None) -> Self:
@@ -104,8 +105,7 @@ class PageFile:
     def grow(self, nbytes: int) -> None:
         """Preallocates up to `nbytes` in all; StorageError with needed and free bytes when the disk is full."""
         _pages("size", nbytes)
-        have = self.size
-        if nbytes <= have:
+        if nbytes <= (have := self.size):
             return
         try:
             self._calls.allocate(self._fd, have, nbytes - have)
@@ -114,6 +114,7 @@ class PageFile:
             if error.errno != errno.ENOSPC:
                 raise _failed("preallocation", self.path, error, have, nbytes - have) from error
             raise self._full(error, have, nbytes - have) from error
+        self._grown = nbytes
 
     def read_into(self, view: memoryview, offset: int) -> None:
         """Fills `view`, whose memory is page-aligned, from `offset`; short reads are completed."""
@@ -152,8 +153,8 @@ class PageFile:
         source = memoryview(data).cast("B")
         _pages("offset", offset)
         _pages("size", source.nbytes)
-        if offset + source.nbytes > self.size:
-            raise ValueError(f"{source.nbytes} bytes at {offset} pass the end of {self.path} at {self.size}; grow it")
+        if offset + source.nbytes > self._grown:
+            raise ValueError(f"{source.nbytes} bytes at {offset} pass the end of {self.path} at {self._grown}; grow it")
         if self._unsynced:
             raise StorageError(self._unsynced, path=self.path, offset=offset, nbytes=source.nbytes)
         pages = _aligned(source)
@@ -260,11 +261,10 @@ class PageFile:
         )
 
 
-def _uninterrupted(call: Callable[[], object]) -> None:
+def _uninterrupted(call: Callable[[], object]) -> object:
     while True:
         with suppress(InterruptedError):
-            call()
-            return
+            return call()
 
 
 def _pages(what: str, nbytes: int) -> None:
