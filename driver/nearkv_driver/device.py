@@ -2,7 +2,7 @@
 """One open card: runs job lists on the kernel and turns its answers into results or typed errors.
 
 Register sequences, polling, time limits, identity and poison live here, once for every transport. One list at a time,
-one thread at a time. It does not store anything and does not know what a sequence is.
+one thread at a time; the next list can be prepared while one runs. It stores nothing and knows no sequence.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from nearkv_driver.commands import AttendJob, Identity, Result
-from nearkv_driver.decode import POISON, decode, decode_identity, progress
+from nearkv_driver.decode import decode, decode_identity, progress
 from nearkv_driver.encode import Message, encode, encode_identify
 from nearkv_driver.errors import BufferMisuse, BuildMismatch, DeviceGone, DeviceTimeout, DriverError
+from nearkv_driver.message_memory import MessageMemory
 from nearkv_driver.plan import plan
 from nearkv_driver.registry import open_transport
 from nearkv_driver.regmap import (
@@ -35,16 +36,27 @@ from nearkv_driver.traffic import Traffic
 from nearkv_driver.transport import Buffer, Bytes, CardInfo, Transport
 from nearkv_driver.windows import Window, Windows
 
+# What took from when to when, on the device's clock: "link" (bytes between host and card) or "kernel" (START to DONE).
+Record = Callable[[str, float, float], None]
+
 # One pause: long enough to cost nothing, short enough to keep the time limit.
 _SLICE_S, _LEAST_S = 0.05, 0.001
-_FIRST_NBYTES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A list that lies in card memory and has not been started."""
+
+    message: Message
+    memory: MessageMemory
 
 
 @dataclass(frozen=True, eq=False)
 class Ticket:
-    """A submitted list that has not been waited for."""
+    """A started list that has not been waited for."""
 
     message: Message
+    memory: MessageMemory
     began_s: float
 
 
@@ -55,11 +67,14 @@ class NearDevice:
     Close the device and open it again.
     """
 
-    def __init__(self, transport: Transport, *, timeout_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, transport: Transport, *, timeout_s: float, clock: Callable[[], float], record: Record | None = None
+    ) -> None:
         """Use `open`. `clock` gives seconds; the time limit is measured on it."""
         self._transport = transport
         self._timeout_s = timeout_s
         self._clock = clock
+        self._record = record
         self.info: CardInfo = transport.info()
         self.url = self.info.url
         self._require_one_bank()
@@ -67,8 +82,8 @@ class NearDevice:
         self._traffic = Traffic()
         self._pending: Ticket | None = None
         self._unusable = ""
-        self._ctl: Buffer | None = None
-        self._out: Buffer | None = None
+        # Two, so that one list can be prepared while another runs.
+        self._memory = (MessageMemory(transport), MessageMemory(transport))
         self.identity: Identity = self._identify()
 
     @classmethod
@@ -78,17 +93,18 @@ class NearDevice:
         *,
         timeout_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
+        record: Record | None = None,
     ) -> Self:
         """Opens the card and checks that its kernel keeps the contract of this driver.
 
         Raises ValueError for a bad URL, TransportUnavailable, BuildMismatch naming both values. `timeout_s` is the
-        time limit of a list where `wait` is given none.
+        time limit of a list where `wait` is given none. `record` is told what link and kernel did when.
         """
         if timeout_s <= 0:
             raise ValueError(f"timeout_s = {timeout_s}; it must be above 0")
         transport = open_transport(url_or_transport) if isinstance(url_or_transport, str) else url_or_transport
         try:
-            return cls(transport, timeout_s=timeout_s, clock=clock)
+            return cls(transport, timeout_s=timeout_s, clock=clock, record=record)
         except BaseException:
             transport.close()
             raise
@@ -114,10 +130,11 @@ class NearDevice:
     def upload(self, buffer: Buffer, data: Bytes, offset: int = 0) -> None:
         """Writes `data` into the buffer's device memory over the link; counted."""
         self._require_usable()
-        nbytes = memoryview(data).nbytes
-        buffer.write(data, offset)
-        buffer.sync_to_device(nbytes, offset)
-        self._traffic.upload_nbytes += nbytes
+        self._traffic.upload_nbytes += self._put(buffer, data, offset)
+
+    def upload_checksums(self, buffer: Buffer, data: Bytes, offset: int = 0) -> None:
+        """`upload` for checksums that belong to streamed pages; counted apart."""
+        self._traffic.checksum_nbytes += self._put(buffer, data, offset)
 
     def attend(self, jobs: Sequence[AttendJob], timeout_s: float | None = None) -> list[Result]:
         """`submit` and `wait`; no jobs are no work."""
@@ -128,27 +145,41 @@ class NearDevice:
     def submit(self, jobs: Sequence[AttendJob]) -> Ticket:
         """Starts one list; TypeError or ValueError for jobs that the kernel would refuse, before any device work."""
         self._require_free()
+        return self.start(self.prepare(jobs))
+
+    def prepare(self, jobs: Sequence[AttendJob]) -> Prepared:
+        """Encodes a list and puts it into card memory, also while another one runs; raises as `submit` does.
+
+        There is room for one list beside the one in flight: preparing another replaces one that was not started.
+        """
+        self._require_usable()
         planned = plan(jobs)
-        self._ctl = self._at_least(self._ctl, planned.nbytes, "ctl")
-        self._out = self._at_least(self._out, planned.reply_nbytes, "out")
+        memory = self._memory[self._pending is not None and self._pending.memory is self._memory[0]]
+        ctl_address, out_address = memory.reserve(planned.nbytes, planned.reply_nbytes)
         message = encode(
             jobs,
             kv_base=self._windows.kv.base,
-            ctl_address=self._ctl.address,
-            out_address=self._out.address,
+            ctl_address=ctl_address,
+            out_address=out_address,
             windows=self._windows,
             planned=planned,
         )
+        self._send(message, memory)
+        return Prepared(message, memory)
+
+    def start(self, prepared: Prepared) -> Ticket:
+        """Starts a prepared list; the one before must have been waited for."""
+        self._require_free()
         # In flight from before START on: whatever interrupts this call, `abandon` knows of the list.
-        self._pending = ticket = Ticket(message, self._clock())
+        self._pending = ticket = Ticket(prepared.message, prepared.memory, self._clock())
         try:
-            self._start(message, self._ctl, self._out)
+            self._go(prepared.message)
         except BaseException:
             if not self._started():
                 self._pending = None
             raise
         self._traffic.lists += 1
-        self._traffic.jobs += len(jobs)
+        self._traffic.jobs += len(prepared.message.jobs)
         return ticket
 
     def wait(self, ticket: Ticket, timeout_s: float | None = None) -> list[Result]:
@@ -196,34 +227,37 @@ class NearDevice:
         bank = self.info.banks[self.info.masters[master]]
         return Window(master, bank.base, bank.nbytes)
 
-    def _at_least(self, buffer: Buffer | None, nbytes: int, master: str) -> Buffer:
-        if buffer is not None and buffer.nbytes >= nbytes:
-            return buffer
-        size = max(_FIRST_NBYTES, 1 << (nbytes - 1).bit_length())
-        larger = self._transport.alloc(size, self.info.masters[master])
-        # Not before: when the card has no room, shorter lists still have their buffer.
-        if buffer is not None:
-            buffer.free()
-        return larger
+    def _put(self, buffer: Buffer, data: Bytes, offset: int) -> int:
+        began_s, nbytes = self._clock() if self._record else 0.0, memoryview(data).nbytes
+        buffer.write(data, offset)
+        buffer.sync_to_device(nbytes, offset)
+        self._tell("link", began_s)
+        return nbytes
+
+    def _tell(self, what: str, began_s: float) -> None:
+        if self._record is not None:
+            self._record(what, began_s, self._clock())
 
     def _identify(self) -> Identity:
-        self._ctl = ctl = self._at_least(None, _FIRST_NBYTES, "ctl")
-        self._out = out = self._at_least(None, _FIRST_NBYTES, "out")
+        memory = self._memory[0]
+        ctl_address, out_address = memory.reserve(1, 1)
         message = encode_identify(
-            kv_base=self._windows.kv.base, ctl_address=ctl.address, out_address=out.address, windows=self._windows
+            kv_base=self._windows.kv.base, ctl_address=ctl_address, out_address=out_address, windows=self._windows
         )
-        self._start(message, ctl, out)
-        reply = self._finish(Ticket(message, self._clock()), None)
+        self._send(message, memory)
+        self._go(message)
+        reply = self._finish(Ticket(message, memory, self._clock()), None)
         self._traffic.up_overhead += message.reply_nbytes
         return decode_identity(reply, self.url)
 
-    def _start(self, message: Message, ctl: Buffer, out: Buffer) -> None:
-        ctl.write(message.data.data)
-        ctl.sync_to_device(message.nbytes)
-        out.write(bytes([POISON]) * message.reply_nbytes)
-        out.sync_to_device(message.reply_nbytes)
+    def _send(self, message: Message, memory: MessageMemory) -> None:
+        began_s = self._clock() if self._record else 0.0
+        memory.send(message)
         self._traffic.down_payload += message.payload_nbytes
         self._traffic.down_overhead += message.overhead_nbytes + message.reply_nbytes
+        self._tell("link", began_s)
+
+    def _go(self, message: Message) -> None:
         for register, value in (
             (ADDR_KV, message.kv_base),
             (ADDR_CTL, message.ctl_address),
@@ -234,7 +268,7 @@ class NearDevice:
         self._transport.write32(ADDR_CTRL, CTRL_START)
 
     def _started(self) -> bool:
-        """Whether START reached the card, after a `_start` that did not return."""
+        """Whether START reached the card, after a `_go` that did not return."""
         try:
             register = self._control()
         except DriverError:
@@ -244,21 +278,22 @@ class NearDevice:
     def _finish(self, ticket: Ticket, timeout_s: float | None) -> bytes:
         """Waits for DONE and returns the reply. An interrupted wait leaves the list in flight."""
         limit_s = self._timeout_s if timeout_s is None else timeout_s
-        out = self._out
-        assert out is not None
         while not (register := self._control()) & CTRL_DONE:
             elapsed_s = self._clock() - ticket.began_s
             if elapsed_s >= limit_s:
-                raise self._timed_out(ticket, elapsed_s, register, out)
+                raise self._timed_out(ticket, elapsed_s, register)
             try:
                 self._transport.pause(min(_SLICE_S, max(_LEAST_S, limit_s - elapsed_s)))
             except DriverError as error:
                 self._unusable = f"the card failed ({error})"
                 raise
         self._pending = None
+        self._tell("kernel", ticket.began_s)
         self._transport.write32(ADDR_CTRL, CTRL_CONTINUE)
-        out.sync_from_device(ticket.message.reply_nbytes)
-        return out.read(ticket.message.reply_nbytes)
+        began_s = self._clock() if self._record else 0.0
+        reply = ticket.memory.receive(ticket.message.reply_nbytes)
+        self._tell("link", began_s)
+        return reply
 
     def _control(self) -> int:
         register = self._transport.read32(ADDR_CTRL)
@@ -267,11 +302,10 @@ class NearDevice:
             raise DeviceGone("CTRL reads 0xffffffff: the card has left the bus", card=self.url)
         return register
 
-    def _timed_out(self, ticket: Ticket, elapsed_s: float, register: int, out: Buffer) -> DeviceTimeout:
+    def _timed_out(self, ticket: Ticket, elapsed_s: float, register: int) -> DeviceTimeout:
         self._unusable = "a list did not end in time"
         jobs = max(1, len(ticket.message.jobs))
-        out.sync_from_device(jobs * STATUS.nbytes)
-        lines = progress(out.read(jobs * STATUS.nbytes), jobs)
+        lines = progress(ticket.memory.receive(jobs * STATUS.nbytes), jobs)
         ended = sum(not line.endswith("not ended") for line in lines)
         return DeviceTimeout(
             f"no end after {elapsed_s:.1f} s: CTRL = {register:#x}, {ended} of {jobs} jobs ended; "

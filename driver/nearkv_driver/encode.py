@@ -120,7 +120,8 @@ def encode(
     expected = tuple(
         Expected(s.rows, s.d, s.d_pad, job.output, job.raw, at) for job, s, at in zip(jobs, shapes, p.out, strict=True)
     )
-    payload = sum(s.rows * s.d_pad * 4 + 2 * s.new * s.d_pad * 2 for s in shapes)
+    # q of a job without an output comes again with the job that gives it: only that one is payload.
+    payload = sum(bool(s.out_nbytes) * s.rows * s.d_pad * 4 + 2 * s.new * s.d_pad * 2 for s in shapes)
     reply_payload = sum(e.rows * _row_payload(e) for e in expected)
     return Message(data, expected, kv_base, ctl_address, out_address, payload, p.reply_nbytes, reply_payload)
 

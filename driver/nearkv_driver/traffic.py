@@ -11,8 +11,10 @@ class Traffic:
     """Bytes over the link between host and card, by what they were for.
 
     down_payload: q and new rows. up_payload: O, L and T. The overheads hold everything else that a list moves:
-    descriptors, limits, segments, alignment, poison, statuses, the identity handshake. upload_nbytes: uploads.
-    kv_beats: 64-byte words of K and V that the kernel read. `lists` and `jobs` leave the handshake out.
+    descriptors, limits, segments, alignment, poison, statuses, the identity handshake, and q of jobs
+    without an output (it comes again with the job that gives it). upload_nbytes: uploads. checksum_nbytes: checksums
+    that travel with streamed pages. kv_beats: 64-byte words of K and V that the kernel read. `lists` and
+    `jobs` leave the handshake out.
     """
 
     jobs: int = 0
@@ -22,5 +24,6 @@ class Traffic:
     up_payload: int = 0
     up_overhead: int = 0
     upload_nbytes: int = 0
+    checksum_nbytes: int = 0
     kv_beats: int = 0
     saturated_jobs: int = 0
