@@ -22,6 +22,10 @@ COMMON_OPTIONS: Mapping[str, tuple[str, ...] | None] = {
     "io": ("direct", "buffered"),
     "p2p": ("on", "bounce"),
     "spill": None,  # full units of a tail that start a spill: a whole number
+    "resident": None,  # most card memory for extents: a share such as 0.5, or a size
+    "staging": None,  # card memory for pages that are read when they are needed: a size
+    "reads": None,  # requests to the drive in flight
+    "prefetch": ("on", "off"),
 }
 _SCHEMES = {"sw_emu": "nearkv_emulation.card:open_card"}
 # What stands between a volume and the operating system, for cards whose drive is not a real one.

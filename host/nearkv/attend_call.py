@@ -1,82 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One attend call: jobs for every (sequence, KV head) pair, all cards at once, results put together. Stores nothing.
-
-Cards work at the same time: every list is submitted before the first is waited for.
-"""
+"""One attend call: every card does its part at the same time, results are put together. Stores nothing."""
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from functools import partial
 
 import numpy as np
-from nearkv_driver.commands import AttendJob, AttendResult
-from nearkv_driver.device import NearDevice
-from nearkv_driver.errors import JobError
-from nearkv_driver.regmap import EMPTY_T, JOBS_MAX
+from nearkv_driver.commands import AttendResult, RawResult, Result
+from nearkv_driver.errors import DriverError, OutOfDeviceMemory
+from nearkv_driver.regmap import EMPTY_T
 from numpy.typing import NDArray
 
+from nearkv.card_run import CardRun, Done, Stopped, Work
+from nearkv.card_store import CardStore
+from nearkv.fetches import Fetch, Wave
+from nearkv.jobs import Attention, Entry
 from nearkv.layout import ModelLayout
-from nearkv.merge import outputs
+from nearkv.merge import RawState, merge_states, outputs, round_state
+from nearkv.query import Query, sources
 from nearkv.sequence import SequenceState
+from nearkv.waves import cut, reach
 
-Halves = NDArray[np.float16]
-
-
-@dataclass(frozen=True, eq=False)
-class Query:
-    """One sequence of a call. q [kv_heads, tokens, group, head_size]; k and v [kv_heads, tokens, head_size] are its new
-    rows, already in the write buffer but not live, or None. `index` is its place in the batch, `picks` the query tokens
-    that count (None = all)."""
-
-    state: SequenceState
-    index: int
-    picks: NDArray[np.intp] | None
-    q: NDArray[np.float32]
-    k: Halves | None
-    v: Halves | None
-
-    @property
-    def tokens(self) -> int:
-        return int(self.q.shape[1])
-
-
-@dataclass(frozen=True, eq=False)
-class _Entry:
-    query: Query
-    head: int
-    job: AttendJob
+__all__ = ["Query", "attend", "guess"]
 
 
 def attend(
     layer: int,
     queries: Sequence[Query],
     shape: tuple[int, int],
-    devices: Sequence[NearDevice],
+    cards: Sequence[CardStore],
     layout: ModelLayout,
     *,
     scale: float,
     window: int,
+    guesses: Sequence[Sequence[Wave]] = (),
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """(out [batch, query_heads, n, head_size], lse [batch, query_heads, n]) for `shape` = (batch, n)."""
-    lists: list[list[_Entry]] = [[] for _ in devices]
-    for query in queries:
-        _add_jobs(lists, layer, query, layout, scale, window)
+    """(out [batch, query_heads, n, head_size], lse [batch, query_heads, n]) for `shape` = (batch, n).
+
+    `guesses` are waves per card that may be wanted by the next call; they are read when nothing else is to be read.
+    """
+    call = Attention(layout, layer, scale, window)
+    done = _run(call, queries, cards, guesses)
     batch, n = shape
     rows = (batch, layout.kv_heads, n, layout.group)
     o = np.zeros((*rows, layout.head_size), np.float32)
     l = np.zeros(rows, np.float32)  # noqa: E741  the name that the arithmetic gives it
     t = np.full(rows, EMPTY_T, np.int32)
-    for start in range(0, max(map(len, lists), default=0), JOBS_MAX):
-        part = [entries[start : start + JOBS_MAX] for entries in lists]
-        for entries, results in zip(part, _run(layer, part, devices), strict=True):
-            for entry, result in zip(entries, results, strict=True):
-                query = entry.query
-                at = (query.index, entry.head, slice(None) if query.picks is None else query.picks)
-                grid = (query.tokens, layout.group)
-                o[at] = result.o.reshape(*grid, -1)
-                l[at] = result.l.reshape(grid)
-                t[at] = result.t.reshape(grid)
+    split: dict[tuple[int, int], list[tuple[Entry, RawResult]]] = defaultdict(list)
+    for entry, result in done:
+        if isinstance(result, RawResult):
+            split[entry.source.query.index, entry.head].append((entry, result))
+        else:
+            _place(entry, result, layout, o, l, t)
+    for parts in split.values():
+        _place(parts[0][0], _merged([result for _, result in parts]), layout, o, l, t)
     out, lse = outputs(o, l, t)
     heads = (batch, layout.query_heads, n)
     return (
@@ -85,77 +67,105 @@ def attend(
     )
 
 
-def _add_jobs(
-    lists: list[list[_Entry]], layer: int, query: Query, layout: ModelLayout, scale: float, window: int
+def guess(
+    layer: int, states: Sequence[SequenceState], cards: Sequence[CardStore], window: int, layout: ModelLayout
+) -> list[list[Wave]]:
+    """Per card the first waves of a call with one new token for each sequence, as things are now."""
+    fetches: list[list[tuple[Fetch, ...]]] = [[] for _ in cards]
+    room = [card.ring.pages.nbytes for card in cards]
+    for state in states:
+        for part in state.parts:
+            if room[part.number] > 0:
+                limit = state.tail.end[layer] + 1
+                some = reach(state, part, layer, limit, window, layout, room[part.number]).fetches
+                fetches[part.number].append(some)
+                room[part.number] -= sum(fetch.nbytes(layout) for fetch in some)
+    return [
+        [step.wave for step in cut(some, card.options.wave_nbytes, layout)]
+        for card, some in zip(cards, fetches, strict=True)
+    ]
+
+
+def _place(
+    entry: Entry,
+    result: AttendResult,
+    layout: ModelLayout,
+    o: NDArray[np.float32],
+    l: NDArray[np.float32],  # noqa: E741
+    t: NDArray[np.int32],
 ) -> None:
-    tail = query.state.tail
-    stored, end, count = tail.stored[layer], tail.end[layer], query.tokens
-    fresh = query.k is not None
-    limits = tuple((0, end + 1 + i) for i in range(count)) if fresh else ((0, end),) * count
-    if not count or not limits[-1][1]:
-        return
-    # Extents that lie before the window of every query token are not read at all.
-    skip = max(0, limits[0][1] - window) // layout.extent_tokens if window else 0
-    skip = min(skip, stored // layout.extent_tokens)
-    row = tail.row(layer, stored)
-    new_row = tail.row(layer, end)
-    for part in query.state.parts:
-        table = part.data.table
-        segments = table.segments(layer, skip, end - stored, row)
-        for i, head in enumerate(part.data.heads):
-            k_address, v_address = table.tail_addresses(layer, i, new_row) if fresh else (0, 0)
-            job = AttendJob(
-                head_size=layout.head_size,
-                q=query.q[head].reshape(count * layout.group, layout.head_size),
-                limits=limits,
-                scale=scale,
-                window=window,
-                segments=segments[i],
-                new_k=None if query.k is None else query.k[head],
-                new_v=None if query.v is None else query.v[head],
-                new_first=end if fresh else 0,
-                tail_k_addr=k_address,
-                tail_v_addr=v_address,
-            )
-            lists[part.number].append(_Entry(query, head, job))
+    query = entry.source.query
+    at = (query.index, entry.head, slice(None) if query.picks is None else query.picks)
+    grid = (query.tokens, layout.group)
+    o[at] = result.o.reshape(*grid, -1)
+    l[at] = result.l.reshape(grid)
+    t[at] = result.t.reshape(grid)
 
 
-def _run(layer: int, lists: Sequence[Sequence[_Entry]], devices: Sequence[NearDevice]) -> list[list[AttendResult]]:
-    """Results per card. Every list that was started is waited for, also when another one failed or Ctrl-C came."""
+def _merged(parts: Sequence[RawResult]) -> AttendResult:
+    """What one card that had all tokens would have given."""
+    state = merge_states([RawState(part.o, part.l, part.t) for part in parts])
+    o, l = round_state(state)  # noqa: E741
+    return AttendResult(o, l, state.t, any(part.saturated for part in parts), sum(part.beats for part in parts), 0)
+
+
+def _run(
+    call: Attention, queries: Sequence[Query], cards: Sequence[CardStore], guesses: Sequence[Sequence[Wave]]
+) -> list[tuple[Entry, Result]]:
+    """A card that has no room for its lists lets an extent go and the call begins again."""
+    while True:
+        try:
+            return _run_once(call, queries, cards, guesses)
+        except OutOfDeviceMemory:
+            evicted = [card.residency.evict() for card in cards]
+            if not any(evicted):
+                raise
+
+
+def _run_once(
+    call: Attention, queries: Sequence[Query], cards: Sequence[CardStore], guesses: Sequence[Sequence[Wave]]
+) -> list[tuple[Entry, Result]]:
+    stop = threading.Event()
+    todo: list[tuple[CardStore, CardRun]] = []
+    found = sources(call.layer, queries, len(cards), call.window, call.layout)
+    for number, (card, some) in enumerate(zip(cards, found, strict=True)):
+        steps = cut([source.reach.fetches for source in some], card.options.wave_nbytes, call.layout)
+        card.reader.plan([step.wave for step in steps], guesses[number] if guesses else ())
+        if some:
+            todo.append((card, CardRun(card, call, Work(some, steps), stop)))
+    running: list[tuple[CardStore, Future[Done]]] = []
     try:
-        return _run_all(layer, lists, devices)
+        for card, run in todo:
+            running.append((card, card.thread.submit(partial(_guarded, run, stop))))
+        wait_for([future for _, future in running])
     except BaseException:
-        for device in devices:
-            device.abandon()
+        # Interrupted: cards end after the list in hand, and nobody else uses them before that.
+        stop.set()
+        wait_for([future for _, future in running])
+        raise
+    return _results(running)
+
+
+def _guarded(run: CardRun, stop: threading.Event) -> Done:
+    try:
+        return run.run()
+    except BaseException:
+        stop.set()
         raise
 
 
-def _run_all(layer: int, lists: Sequence[Sequence[_Entry]], devices: Sequence[NearDevice]) -> list[list[AttendResult]]:
-    errors: list[Exception] = []
-    tickets = []
-    for entries, device in zip(lists, devices, strict=True):
-        try:
-            tickets.append(device.submit([e.job for e in entries]) if entries and not errors else None)
-        except Exception as error:
-            errors.append(error)
-            tickets.append(None)
-    results: list[list[AttendResult]] = []
-    for entries, device, ticket in zip(lists, devices, tickets, strict=True):
-        got: list[AttendResult] = []
-        if ticket is not None:
-            try:
-                got = [r for r in device.wait(ticket) if isinstance(r, AttendResult)]
-            except JobError as error:
-                if error.job < len(entries):
-                    entry = entries[error.job]
-                    where = f"layer {layer}, sequence {entry.query.state.id}, KV head {entry.head}"
-                    error.add_note(f"job {error.job} is {where}")
-                errors.append(error)
-            except Exception as error:
-                errors.append(error)
-        results.append(got)
+def _results(running: Sequence[tuple[CardStore, Future[Done]]]) -> list[tuple[Entry, Result]]:
+    """All results, or the first error, which names its card and the errors of others."""
+    errors: list[BaseException] = []
+    for card, future in running:
+        error = future.exception()
+        if error is None or isinstance(error, Stopped):
+            continue
+        if not (isinstance(error, DriverError) and error.card):
+            error.add_note(f"on card {card.device.url}")
+        errors.append(error)
     if errors:
         for other in errors[1:]:
             errors[0].add_note(f"also: {other}")
         raise errors[0]
-    return results
+    return [pair for _, future in running for pair in future.result()]

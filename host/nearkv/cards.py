@@ -19,6 +19,7 @@ from nearkv_driver.syscalls import Syscalls, SystemCalls
 from nearkv.card_store import CardStore
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
+from nearkv.stream_options import StreamOptions
 from nearkv.volume import Volume
 from nearkv.volume_folders import volume_folder
 from nearkv.volume_identity import VolumeIdentity, read_identity
@@ -43,16 +44,18 @@ def open_cards(
         if layout.head_size not in device.identity.head_sizes:
             supported = list(device.identity.head_sizes)
             raise UserError(f"{url.text}: head_size = {layout.head_size} is not in the card's {supported}")
-        opened.append((device, _p2p(url, device)))
+        bank = device.info.banks[device.info.masters["kv"]]
+        opened.append((device, _p2p(url, device), StreamOptions.of(url, bank.nbytes, layout)))
     cards = []
-    for url, folder, identity, (device, p2p) in zip(parsed, folders, identities, opened, strict=True):
+    for url, folder, identity, (device, p2p, options) in zip(parsed, folders, identities, opened, strict=True):
         place = _temporary(stack) if folder is None else folder
         direct = url.option("io", "direct") == "direct"
         drive = open_drive(url, syscalls if syscalls is not None else SystemCalls())
         volume = Volume(place, identity, layout.slot_nbytes, direct=direct, syscalls=drive.calls)
         stack.callback(volume.close)
-        card = CardStore(device, volume, layout, p2p=p2p, spill_units=spill_units)
+        card = CardStore(device, volume, layout, options, p2p=p2p, spill_units=spill_units)
         card.endurance_nbytes = drive.endurance_nbytes
+        stack.callback(card.stop)
         cards.append(card)
     return cards
 

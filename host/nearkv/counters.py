@@ -26,7 +26,7 @@ def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) ->
         sequences=len(card.sequences),
         pairs=sum(len(s.heads) for s in card.sequences),
         kv_nbytes=kv_nbytes,
-        resident_nbytes=card.pool.used_nbytes,
+        resident_nbytes=card.residency.used_nbytes,
         dram_nbytes=card.dram_nbytes,
         link_down_payload=traffic.down_payload,
         link_up_payload=traffic.up_payload,

@@ -2,7 +2,7 @@
 """Card memory for extents: runs of slots in P2P buffers, with their checksum arrays beside them. Moves no data.
 
 Memory is taken from the card in chunks, so that a card needs few buffers, and given back when a chunk is empty. Without
-P2P the chunks are ordinary buffers that the host writes.
+P2P the chunks are ordinary buffers that the host writes. An extent that gets no memory here is streamed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from nearkv.layout import ModelLayout
 from nearkv.runs import RunAllocator
 
 _CHUNK_NBYTES = 32 << 20
+# A chunk is at most this share of what may still be taken, so that little is left over.
+_CHUNK_SHARE = 8
 
 
 @dataclass(eq=False)
@@ -72,16 +74,18 @@ class ExtentPool:
         """Pages in use."""
         return sum(c.runs.slots - c.runs.free_slots for c in self._chunks) * self._slot_nbytes
 
-    def take(self, slots: int) -> ExtentRun:
-        """OutOfDeviceMemory when the card has no room."""
+    def take(self, slots: int, room_nbytes: int) -> ExtentRun | None:
+        """None when the card has no memory for it, or not within `room_nbytes` more than is taken."""
         for chunk in self._chunks:
             slot = chunk.runs.take(slots)
             if slot is not None:
                 return self._run(chunk, slot, slots)
-        chunk = self._add_chunk(slots)
-        slot = chunk.runs.take(slots)
+        added = self._add_chunk(slots, room_nbytes)
+        if added is None:
+            return None
+        slot = added.runs.take(slots)
         assert slot is not None
-        return self._run(chunk, slot, slots)
+        return self._run(added, slot, slots)
 
     def release(self, run: ExtentRun) -> None:
         run.chunk.runs.release(run.slot, run.slots)
@@ -93,8 +97,11 @@ class ExtentPool:
     def _run(self, chunk: _Chunk, slot: int, slots: int) -> ExtentRun:
         return ExtentRun(chunk, slot, slots, slot * self._slot_nbytes, slot * self._slot_crc_nbytes)
 
-    def _add_chunk(self, least: int) -> _Chunk:
-        for slots in (max(least, _CHUNK_NBYTES // self._slot_nbytes), least):
+    def _add_chunk(self, least: int, room_nbytes: int) -> _Chunk | None:
+        size = self._slot_nbytes + self._slot_crc_nbytes
+        for slots in (max(least, min(_CHUNK_NBYTES, room_nbytes // _CHUNK_SHARE) // size), least):
+            if slots * size > room_nbytes:
+                continue
             pages = None
             try:
                 pages = self._device.alloc(slots * self._slot_nbytes, p2p=self._p2p)
@@ -102,10 +109,8 @@ class ExtentPool:
             except OutOfDeviceMemory:
                 if pages is not None:
                     pages.free()
-                if slots == least:
-                    raise
             else:
                 chunk = _Chunk(pages, crcs, RunAllocator(slots))
                 self._chunks.append(chunk)
                 return chunk
-        raise AssertionError("the loop returns or raises")
+        return None

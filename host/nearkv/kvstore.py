@@ -18,11 +18,13 @@ from nearkv_driver.syscalls import Syscalls
 from numpy.typing import NDArray
 
 from nearkv import checks, sessions, spill
-from nearkv.attend_call import Query, attend
+from nearkv.attend_call import Query, attend, guess
 from nearkv.card_store import CardStore
 from nearkv.cards import open_cards
 from nearkv.counters import card_stats
 from nearkv.errors import UserError
+from nearkv.fetches import Wave
+from nearkv.forecast import Call, Forecast
 from nearkv.layout import ModelLayout
 from nearkv.placement import place
 from nearkv.requests import Requests
@@ -51,6 +53,7 @@ class KVStore:
         for writer in writers:
             resources.callback(writer.close)
         self._spiller = Spiller(layout, self._buffer, writers, requests)
+        self._forecast = Forecast(layout.layers)
         self._formula_nbytes = self._offload_nbytes = 0
 
     @classmethod
@@ -192,8 +195,10 @@ class KVStore:
             Query(state, i, chosen, by_token[i] if chosen is None else by_token[i][:, chosen], *new)
             for i, (state, chosen, new) in enumerate(zip(states, picks, rows, strict=True))
         ]
-        devices = [card.device for card in self._cards]
-        result = attend(layer, queries, (batch, n), devices, self.layout, scale=scale, window=window)
+        guesses = self._guesses(Call(layer, tuple(sequences), window))
+        result = attend(
+            layer, queries, (batch, n), self._cards, self.layout, scale=scale, window=window, guesses=guesses
+        )
         for query in queries:
             self._account(layer, query)
         return result
@@ -304,6 +309,13 @@ class KVStore:
             state.tail.put(layer, state.tail.row(layer, state.tail.end[layer]), new_k, new_v)
         return rows
 
+    def _guesses(self, call: Call) -> list[list[Wave]]:
+        """What the next call will probably read, per card."""
+        self._forecast.saw(call)
+        after = self._forecast.after(call)
+        states = [self._sequences[s] for s in after.sequences if s in self._sequences]
+        return guess(after.layer, states, self._cards, after.window, self.layout)
+
     def _account(self, layer: int, query: Query) -> None:
         tail = query.state.tail
         new = 0 if query.k is None else query.tokens
@@ -323,4 +335,5 @@ class KVStore:
                 part.card.trim(part.data, -(-part.data.committed // self.layout.extent_tokens))
             part.card.remove(part.data, keep_pages=state.name is not None)
         state.tail.close()
+        self._forecast.forget()
         del self._sequences[state.id]

@@ -42,6 +42,32 @@ def extents(tokens: int, extent_tokens: int) -> int:
 
 
 @dataclass(frozen=True)
+class Stripe:
+    """Every `of`-th extent of a sequence, from number `first` on: what one card has where tokens are split."""
+
+    first: int = 0
+    of: int = 1
+
+    def count(self, extents: int) -> int:
+        """How many of a sequence's first `extents` extents belong to it."""
+        return max(0, -(-(extents - self.first) // self.of))
+
+    def extent(self, index: int) -> int:
+        """The sequence's number of the stripe's extent `index`."""
+        return self.first + index * self.of
+
+    def pieces(self, first: int, end: int, extent_tokens: int) -> Iterator[tuple[int, Piece]]:
+        """What of tokens [first, end) belongs to it, with the index of the extent in the stripe."""
+        for piece in pieces(first, end, extent_tokens):
+            if piece.extent % self.of == self.first:
+                yield piece.extent // self.of, piece
+
+
+# All extents on one card.
+WHOLE = Stripe()
+
+
+@dataclass(frozen=True)
 class GroupMap:
     """Byte offsets inside an extent group of `heads` KV heads."""
 

@@ -60,7 +60,7 @@ class SequenceState:
         return min(self.tail.end)
 
     def set_stored(self, layer: int, tokens: int) -> None:
-        """Tells each card's segment table that whole units [0, tokens) of a layer are resident."""
+        """Tells each card's segment table that whole units [0, tokens) of a layer are stored."""
         for part in self.parts:
             part.data.table.set_stored(layer, tokens, [g.run for g in part.data.groups])
 
@@ -80,8 +80,12 @@ class SequenceState:
         if flash_end > first:
             tokens = -(-(flash_end - first) // unit_tokens) * unit_tokens
             for part in self.parts:
-                got = part.card.read(part.data, layer, first, tokens)
-                out[part.heads, :, : flash_end - first] = got[:, :, : flash_end - first]
+                got = part.card.read(part.data, layer, first, tokens)[:, :, : flash_end - first]
+                extent_tokens = part.card.layout.extent_tokens
+                for _, piece in part.data.stripe.pieces(first, flash_end, extent_tokens):
+                    start = piece.extent * extent_tokens + piece.first - first
+                    own = slice(start, start + piece.tokens)
+                    out[part.heads, :, own] = got[:, :, own]
         start = max(first, tail.stored[layer])
         if end > start:
             out[:, :, start - first :] = tail.read(layer, start, end)

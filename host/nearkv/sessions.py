@@ -96,7 +96,8 @@ def crop(state: SequenceState, length: int, layout: ModelLayout) -> None:
         state.set_stored(layer, unit)
         state.upload_tail(layer, 0, length - unit)
     for part in state.parts:
-        part.card.trim(part.data, extents(max(tail.stored), layout.extent_tokens))
+        groups = part.data.stripe.count(extents(max(tail.stored), layout.extent_tokens))
+        part.card.trim(part.data, groups)
 
 
 def _layers(

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One card's share of a spill: a copy of the rows, to flash and from there to the card. Changes no index, no sequence.
+"""One card's share of a spill: a copy of the rows, to flash and from there to card memory, where the extent has some.
+
+Changes no index and no sequence.
 
 Made and ended by the thread that owns the card; `run` is for a writer thread and touches memory and files only.
 """
@@ -59,7 +61,9 @@ class PartSpill:
         self._groups = tuple(groups.values())
         # Card memory is looked up here: the writer asks the card for nothing.
         self._memory = {
-            key: card.p2p_view(group, 0, data.map.nbytes) if card.p2p else None for key, group in groups.items()
+            key: card.p2p_view(group, 0, data.map.nbytes) if card.p2p else None
+            for key, group in groups.items()
+            if group.run is not None
         }
         self._moves: list[Move] = []
         for group in self._groups:
@@ -77,13 +81,13 @@ class PartSpill:
         requests.run(
             [partial(volume.write, m.group.place, m.offset, v) for m, v in zip(self._moves, pages, strict=True)]
         )
-        into = []
+        reads = []
         for move, view in zip(self._moves, pages, strict=True):
-            memory = self._memory[id(move.group)]
-            into.append(view if memory is None else memory[move.offset : move.offset + move.nbytes])
-        requests.run(
-            [partial(volume.read_into, m.group.place, m.offset, v) for m, v in zip(self._moves, into, strict=True)]
-        )
+            if id(move.group) in self._memory:
+                memory = self._memory[id(move.group)]
+                into = view if memory is None else memory[move.offset : move.offset + move.nbytes]
+                reads.append(partial(volume.read_into, move.group.place, move.offset, into))
+        requests.run(reads)
 
     def deliver(self) -> None:
         """What only the card's owner does: checksums, and without P2P the pages, to card memory. May be repeated."""
@@ -104,6 +108,7 @@ class PartSpill:
         """Copies the rows in the order of the volume, so that neighbours there are neighbours here."""
         blocks, start = [], 0
         for group, layer, piece, rows in sorted(cut, key=lambda entry: (entry[2].extent, entry[1])):
+            group.overwrite(layer, piece)
             blocks.append(_Block(group, layer, piece, start, rows.nbytes))
             place = self._copy[start : start + rows.nbytes]
             np.frombuffer(place, np.float16).reshape(rows.shape)[...] = rows

@@ -8,8 +8,13 @@ from pathlib import Path
 
 import numpy as np
 from nearkv import reference
+from nearkv.card_store import CardStore
 from nearkv.kvstore import KVStore
 from nearkv.layout import ModelLayout
+from nearkv.stream_options import StreamOptions
+from nearkv.volume import Volume
+from nearkv_driver.device import NearDevice
+from nearkv_driver.registry import parse_url
 from numpy.typing import NDArray
 
 Halves = NDArray[np.float16]
@@ -29,6 +34,12 @@ def urls(count: int, folder: Path | None = None, *, kernel: str = "hls", options
     """Emulated cards, each with a volume in `folder` (None = a temporary one)."""
     volumes = [f"&ssd={folder}/card{i}" if folder else "" for i in range(count)]
     return [f"sw_emu:{i}?dram=64M&kernel={kernel}{volume}{options}" for i, volume in enumerate(volumes)]
+
+
+def card_store(device: NearDevice, volume: Volume, shape: ModelLayout, *, p2p: bool = True) -> CardStore:
+    """A card with what its URL says of memory and reads."""
+    bank = device.info.banks[device.info.masters["kv"]]
+    return CardStore(device, volume, shape, StreamOptions.of(parse_url(device.url), bank.nbytes, shape), p2p=p2p)
 
 
 def die(store: KVStore) -> None:

@@ -205,42 +205,42 @@ def test_a_failed_crop_keeps_the_sequence(mirror: Mirror, calls: FaultySyscalls)
     mirror.query([sequence])
 
 
-def test_a_full_card_says_what_it_needs_and_keeps_what_it_has() -> None:
+def test_a_card_full_of_tails_says_what_it_needs_and_keeps_what_it_has() -> None:
     shape = layout(layers=4)
-    with KVStore.open(shape, ["sw_emu:0?dram=2M"]) as store:
+    with KVStore.open(shape, ["sw_emu:0?dram=3M"]) as store:
         mirror = Mirror(store)
         a = mirror.add()
-        mirror.append([a], 200)
-        free = store._cards[0].volume.free_nbytes
-        _, k, v = mirror.draw(1, 2000)
-        with pytest.raises(OutOfDeviceMemory, match=r"needs \d+ bytes, \d+ are available; .*dram=") as caught:
-            store.append(0, [a], k, v)
-        assert caught.value.needed > caught.value.available
-        assert store.length(a) == store.length(a, 0) == 200
-        assert store._cards[0].volume.free_nbytes >= free
+        mirror.append([a], 2000)
         mirror.query([a])
-        mirror.check_rows(a)
-        with pytest.raises(OutOfDeviceMemory, match="tail of a new sequence"):
+        free = store._cards[0].volume.free_nbytes
+        with pytest.raises(
+            OutOfDeviceMemory, match=r"tail of a new sequence needs \d+ bytes, \d+ are .*dram="
+        ) as caught:
             _repeat(store.add_sequence)
+        assert caught.value.needed > caught.value.available
+        assert store.length(a) == store.length(a, 0) == 2000
+        assert store._cards[0].volume.free_nbytes == free
+        mirror.check_rows(a)
         for sequence in list(store._sequences)[1:]:
             store.free(sequence)
         mirror.append([a], 50)
         mirror.step([a])
 
 
-def test_decode_into_a_full_card_fails_before_the_token_that_needs_room() -> None:
-    shape = layout(layers=1, query_heads=1, kv_heads=1)
-    with KVStore.open(shape, ["sw_emu:0?dram=256K"], writer=WriterAtOnce) as store:
+def test_a_card_without_room_for_a_list_lets_extents_go() -> None:
+    with KVStore.open(layout(), ["sw_emu:0?dram=2M"]) as store:
         mirror = Mirror(store)
-        sequence = mirror.add()
-        mirror.append([sequence], 128)
-        with pytest.raises(OutOfDeviceMemory, match="card memory is full"):
-            _repeat(lambda: mirror.step([sequence]))
-        assert store.length(sequence) % shape.unit_tokens == 0
-        assert store.length(sequence) == mirror.rows[sequence, 0][0].shape[1] > 128
-        mirror.query([sequence])
-        mirror.crop(sequence, 100)
-        mirror.step([sequence])
+        sequences = [mirror.add() for _ in range(2)]
+        mirror.append(sequences, 600)
+        mirror.step(sequences)
+        card = store._cards[0]
+        before = card.residency.used_nbytes
+        taken = []
+        with pytest.raises(OutOfDeviceMemory):
+            _repeat(lambda: taken.append(card.device.alloc(4096)))
+        mirror.step(sequences, 32)
+        mirror.step(sequences, 32)
+        assert card.residency.used_nbytes < before
 
 
 def test_a_file_system_that_refuses_direct_io_is_refused_with_the_way_out(

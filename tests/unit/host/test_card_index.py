@@ -16,7 +16,7 @@ from nearkv.volume_identity import VolumeIdentity
 from nearkv_driver.device import NearDevice
 from nearkv_driver.syscalls import SystemCalls
 
-from tests.support.stores import layout
+from tests.support.stores import card_store, layout
 
 
 class Recorder(SystemCalls):
@@ -51,7 +51,7 @@ def card(tmp_path: Path, calls: Recorder, monkeypatch: pytest.MonkeyPatch) -> Ca
             inner(*args)  # type: ignore[operator]
 
         monkeypatch.setattr(volume.index, name, noted)
-    return CardStore(NearDevice.open("sw_emu:0?dram=16M&kernel=model"), volume, shape, p2p=True)
+    return card_store(NearDevice.open("sw_emu:0?dram=16M&kernel=model"), volume, shape)
 
 
 def named(card: CardStore) -> CardSequence:

@@ -16,14 +16,14 @@ from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import OutOfDeviceMemory
 from numpy.typing import NDArray
 
-from tests.support.stores import layout
+from tests.support.stores import card_store, layout
 
 
 def opened(folder: Path, *, p2p: bool = True, head_size: int = 64, dram: str = "16M") -> CardStore:
     shape = layout(head_size=head_size)
     device = NearDevice.open(f"sw_emu:0?dram={dram}&kernel=model")
     volume = Volume(folder / "v", VolumeIdentity.of(shape, 0, 1), shape.slot_nbytes)
-    return CardStore(device, volume, shape, p2p=p2p)
+    return card_store(device, volume, shape, p2p=p2p)
 
 
 @pytest.fixture
@@ -40,6 +40,7 @@ def rows(card: CardStore, tokens: int, seed: int = 0) -> NDArray[np.float16]:
 def device_memory(sequence: CardSequence, extent: int) -> bytes:
     """The group as it lies in card memory."""
     run, nbytes = sequence.groups[extent].run, sequence.map.nbytes
+    assert run is not None
     if run.pages.p2p:
         return bytes(run.pages.view(nbytes, run.offset))
     run.pages.sync_from_device(nbytes, run.offset)
@@ -91,13 +92,47 @@ def test_removal_gives_everything_back(card: CardStore) -> None:
     assert (card.volume.used_nbytes, card.dram_nbytes) == before
 
 
-def test_a_card_that_is_full_says_so_and_can_go_on(tmp_path: Path) -> None:
+def test_extents_beyond_the_memory_stay_on_flash(tmp_path: Path) -> None:
     card = opened(tmp_path, dram="1M")
     sequence = card.add((0, 1))
-    with pytest.raises(OutOfDeviceMemory, match=r"tokens .* of a sequence needs .* are available"):
-        card.reserve(sequence, 100_000)
-    used = len(sequence.groups)
-    assert 0 < used < 10
-    card.trim(sequence, 1)
-    card.reserve(sequence, used * 128)
+    card.reserve(sequence, 10 * 128)
+    resident = [group.run is not None for group in sequence.groups]
+    assert resident == sorted(resident, reverse=True)  # the first that came
+    assert 0 < sum(resident) < 10
+    card.write(sequence, 0, 9 * 128, rows(card, 128))
+    card.load(sequence, 0, 9 * 128, 128)
+    card.upload_crcs(sequence, 9 * 128, 128)
+    np.testing.assert_array_equal(card.read(sequence, 0, 9 * 128, 128), rows(card, 128))
+    card.trim(sequence, 0)
+    card.reserve(sequence, 10 * 128)
+    assert [group.run is not None for group in sequence.groups] == resident
     card.close()
+
+
+def test_a_tail_goes_before_extents_and_a_card_full_of_tails_says_so(tmp_path: Path) -> None:
+    card = opened(tmp_path, dram="2M")
+    first = card.add((0, 1))
+    card.reserve(first, 20 * 128)
+    sequences = [card.add((0, 1)) for _ in range(3)]
+    with pytest.raises(OutOfDeviceMemory, match=r"the tail of a new sequence needs .* are available"):
+        sequences += [card.add((0, 1)) for _ in range(10)]
+    assert [group.run for group in first.groups] == [None] * 20
+    for sequence in card.sequences[1:]:
+        card.remove(sequence, keep_pages=False)
+    card.reserve(first, 21 * 128)
+    assert first.groups[20].run is not None
+    card.close()
+
+
+def test_pages_that_are_written_again_are_other_pages(card: CardStore) -> None:
+    sequence = card.add((0, 1))
+    card.reserve(sequence, 128)
+    (group,) = sequence.groups
+    card.write(sequence, 0, 0, rows(card, 64))
+    card.write(sequence, 1, 0, rows(card, 64))
+    card.write(sequence, 0, 64, rows(card, 32))
+    assert group.version == 0
+    card.write(sequence, 0, 64, rows(card, 32))
+    assert group.version == 1
+    card.write(sequence, 0, 96, rows(card, 32))
+    assert group.version == 1
