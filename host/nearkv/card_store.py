@@ -310,7 +310,7 @@ class CardStore:
 
     def _full(self, what: str, error: OutOfDeviceMemory) -> OutOfDeviceMemory:
         return OutOfDeviceMemory(
-            f"card memory is full: {what} needs {error.needed} bytes, {error.available} are available; "
+            f"card memory is full: {what} needs {error.needed} bytes in one piece, {error.available} are free; "
             "free sequences, add cards, or give the card more memory (sw_emu: ?dram=)",
             card=self.device.url,
             bank=error.bank,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearkv.card_store import CardStore
-from nearkv.sequence import SequenceState
+from nearkv.sequence import Part, SequenceState
 from nearkv.stats import CardStats
 
 
@@ -14,11 +14,12 @@ def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) ->
     """Reads the counters of card `number`; `states` are all open sequences."""
     traffic, layout = card.device.traffic, card.layout
     kv_nbytes = sum(
-        sum(state.tail.end) * len(part.data.heads) * 2 * layout.row_nbytes
+        _tokens(state, part) * len(part.data.heads) * 2 * layout.row_nbytes
         for state in states
         for part in state.parts
         if part.number == number
     )
+    reads = card.reader.counters
     return CardStats(
         url=card.device.url,
         path="p2p" if card.p2p else "bounce",
@@ -32,7 +33,7 @@ def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) ->
         link_up_payload=traffic.up_payload,
         link_overhead=traffic.down_overhead + traffic.up_overhead,
         upload_nbytes=traffic.upload_nbytes - card.bounce_nbytes,
-        media_read_nbytes=card.volume.read_nbytes,
+        media_read_nbytes=card.volume.read_nbytes + traffic.checksum_nbytes,
         media_write_nbytes=card.volume.write_nbytes,
         jobs=traffic.jobs,
         lists=traffic.lists,
@@ -41,4 +42,15 @@ def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) ->
         bounce_nbytes=card.bounce_nbytes,
         direct_refusals=card.volume.direct_refusals,
         endurance_nbytes=card.endurance_nbytes,
+        streamed_nbytes=reads.nbytes,
+        waves=reads.waves,
+        waves_ahead=reads.hits,
+        waves_dropped=reads.dropped,
     )
+
+
+def _tokens(state: SequenceState, part: Part) -> int:
+    """Tokens of all layers that the card has for each of its heads."""
+    size, stripe, tail = part.card.layout.extent_tokens, part.data.stripe, state.tail
+    stored = sum(piece.tokens for tokens in tail.stored for _, piece in stripe.pieces(0, tokens, size))
+    return stored + (sum(tail.end) - sum(tail.stored) if part.data.tail_slots is not None else 0)

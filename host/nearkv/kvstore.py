@@ -26,7 +26,7 @@ from nearkv.errors import UserError
 from nearkv.fetches import Wave
 from nearkv.forecast import Call, Forecast
 from nearkv.layout import ModelLayout
-from nearkv.placement import place
+from nearkv.placement import shares
 from nearkv.requests import Requests
 from nearkv.sequence import Part, SequenceInfo, SequenceState
 from nearkv.spiller import Spiller
@@ -96,12 +96,13 @@ class KVStore:
             checks.check_name(name)
             if any(card.volume.index.find(name) for card in self._cards):
                 raise UserError(f"a sequence named {name!r} exists; open_sequence opens it")
-        loads = [sum(len(s.heads) for s in card.sequences) for card in self._cards]
+        loads = [sum(len(s.heads) / s.stripe.of for s in card.sequences) for card in self._cards]
         parts: list[Part] = []
         try:
-            for number, heads in enumerate(place(loads, self.layout.kv_heads)):
-                if heads:
-                    parts.append(Part(number, self._cards[number], self._cards[number].add(heads)))
+            # The index of a volume knows whole heads only, so a named sequence is not split by tokens.
+            for share in shares(loads, self.layout.kv_heads, split=name is None):
+                card = self._cards[share.card]
+                parts.append(Part(share.card, card, card.add(share.heads, share.stripe)))
             state = SequenceState(self._next_id, name, Tail(self.layout, self._buffer), tuple(parts))
             if name is not None:
                 sessions.create(state, name)

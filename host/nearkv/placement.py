@@ -1,15 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which card holds which (sequence, KV head) pair: a pure function of the load. Moves nothing.
+"""Which card holds which (sequence, KV head) pair, or which extents of it: a pure function of the load. Moves nothing.
 
-A pair never leaves its card while its sequence lives. The result of attention does not depend on the choice.
+A pair never leaves its cards while its sequence lives. The result of attention does not depend on the choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nearkv.pages import WHOLE, Stripe
+
+# Each stripe costs the link another q and another state; more of them than this are not worth it.
+_STRIPES_MOST = 8
 
 
-def place(loads: Sequence[int], kv_heads: int) -> tuple[tuple[int, ...], ...]:
+@dataclass(frozen=True)
+class Share:
+    """What one card gets of a sequence."""
+
+    card: int
+    stripe: Stripe
+    heads: tuple[int, ...]
+
+
+def shares(loads: Sequence[float], kv_heads: int, *, split: bool = True) -> list[Share]:
+    """A new sequence's shares; `loads` holds the pairs that each card has, parts of pairs as fractions.
+
+    Heads stay whole unless there are fewer pairs than cards: then, with `split`, extents go to cards by turns.
+    """
+    count = _stripes(len(loads), kv_heads) if split and sum(loads) + kv_heads < len(loads) else 1
+    now, found = list(loads), []
+    for first in range(count):
+        stripe = Stripe(first, count) if count > 1 else WHOLE
+        for card, heads in enumerate(place([load * count for load in now], kv_heads)):
+            if heads:
+                found.append(Share(card, stripe, heads))
+                now[card] += len(heads) / count
+    return found
+
+
+def _stripes(cards: int, kv_heads: int) -> int:
+    """The number of stripes with which the card that has most has least; the smallest where several do."""
+    return min(range(1, _STRIPES_MOST + 1), key=lambda n: (-(-kv_heads * n // cards) / n, n))
+
+
+def place(loads: Sequence[float], kv_heads: int) -> tuple[tuple[int, ...], ...]:
     """KV heads for each card, ascending; `loads` holds the pairs that each card has already.
 
     Each head goes to the card with the fewest pairs, the first of them where several have as few.

@@ -93,6 +93,9 @@ def rows(result: GenerationResult) -> list[Row]:
         Row("write buffer", _buffer(stats)),
         Row("spills", _spills(stats)),
     ]
+    if streamed := _total(stats, "streamed_nbytes"):
+        ahead = f"{_total(stats, 'waves_ahead')} of {_total(stats, 'waves')} waves begun ahead"
+        table.append(Row("streamed", f"{human_bytes(streamed)} that card memory does not hold; {ahead}"))
     table += [Row(f"path of {short_url(card.url)}", _path(card)) for card in stats.cards]
     if saturated := _total(stats, "saturated_jobs"):
         table.append(Row("saturated scores", f"in {saturated} jobs: the attention there is clipped"))
@@ -219,4 +222,8 @@ def _card_document(card: CardStats) -> dict[str, Any]:
         "direct_refusals": card.direct_refusals,
         "endurance_bytes": card.endurance_nbytes,
         "endurance_used": endurance_used(card),
+        "streamed_bytes": card.streamed_nbytes,
+        "waves": card.waves,
+        "waves_ahead": card.waves_ahead,
+        "waves_dropped": card.waves_dropped,
     }

@@ -40,7 +40,7 @@ class Part:
 
 @dataclass(eq=False)
 class SequenceState:
-    """`parts` are the cards that hold at least one KV head, by card number."""
+    """`parts` are what cards hold: KV heads, and extents by turns where tokens are split. A card may have several."""
 
     id: int
     name: str | None

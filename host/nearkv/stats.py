@@ -15,9 +15,12 @@ class CardStats:
     kv: stored K and V, padding included. resident: extents in card memory. dram: all card memory taken by the store.
     link payload: q and new rows down, O, L and T up; overhead: descriptors, limits, statuses, alignment, both ways.
     upload: everything else that the host wrote to the card (tails, checksums). bounce: pages that went from the drive
-    through host memory to the card, none with P2P. media: bytes read from and written to the volume's data files.
-    direct_refusals: files that were opened for direct I/O and lost it. endurance: bytes that the drive is rated to take
-    in its life, 0 where that is not known.
+    through host memory to the card, none with P2P. media: bytes read from and written to the volume's data files, and
+    checksums that travelled with streamed pages. direct_refusals: files that were opened for direct I/O and lost it.
+    endurance: bytes that the drive is rated to take in its life, 0 where that is not known. streamed: bytes read from
+    flash in waves because they are not in card memory. waves: how many were used; ahead: of those, on their way before
+    they were asked for; dropped: read in vain. Where tokens are split over cards, a pair counts on each card that has
+    part of it.
     """
 
     url: str
@@ -41,6 +44,10 @@ class CardStats:
     bounce_nbytes: int = 0
     direct_refusals: int = 0
     endurance_nbytes: int = 0
+    streamed_nbytes: int = 0
+    waves: int = 0
+    waves_ahead: int = 0
+    waves_dropped: int = 0
 
 
 @dataclass(frozen=True)

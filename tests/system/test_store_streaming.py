@@ -13,6 +13,7 @@ import pytest
 from nearkv.kvstore import KVStore
 from nearkv.layout import ModelLayout
 from nearkv_driver.errors import JobError, StorageError
+from nearkv_driver.pagestore import aligned_buffer
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
 from numpy.typing import NDArray
@@ -257,3 +258,65 @@ def test_a_named_sequence_is_found_again_and_streamed(tmp_path: Path) -> None:
         outs.append(store.attend(1, [store.open_sequence("a")], q, scale=0.125)[0])
         assert streamed_nbytes(store) > 0
     np.testing.assert_array_equal(outs[0], outs[1])
+
+
+@pytest.mark.parametrize(
+    ("cards", "options"), [(3, ""), (5, ""), (3, "&resident=0&staging=128K"), (4, "&resident=128K&p2p=bounce")]
+)
+def test_a_sequence_split_by_tokens_over_cards(cards: int, options: str) -> None:
+    with twins(f"sw_emu:{{}}?dram=4M{options}", cards) as both:
+        batch = both.add(1)
+        both.step(batch)
+        both.append(batch, 127)
+        both.step(batch, 5)
+        both.append(batch, 520)
+        for _ in range(12):
+            both.step(batch, 7, window=0)
+        both.step(batch, 3, window=400)
+        stats = both.streamed.stats()
+        assert sum(card.kv_nbytes for card in stats.cards) == both.resident.stats().cards[0].kv_nbytes
+        assert all(card.kv_nbytes for card in stats.cards)
+        for length in (600, 300, 129):
+            both.crop(batch[0], length)
+            both.step(batch, 4)
+        for a, b in zip(*(store.read(1, batch[0]) for store in (both.resident, both.streamed)), strict=True):
+            np.testing.assert_array_equal(a, b)
+        later = both.add(2)
+        both.append(later, 200)
+        both.step(batch + later)
+        for store in (both.resident, both.streamed):
+            store.free(batch[0])
+        both.step(later)
+
+
+def test_cards_of_different_size_share_the_work() -> None:
+    urls = ["sw_emu:0?dram=64M", "sw_emu:1?dram=2M", "sw_emu:2?dram=1M&staging=128K"]
+    with KVStore.open(layout(), [RESIDENT.format("r")]) as a, KVStore.open(layout(), urls) as b:
+        both = Twins(a, b)
+        batch = both.add(3)
+        both.append(batch, 700)
+        both.step(batch, 2)
+        cards = b.stats().cards
+        kv = [card.kv_nbytes for card in cards]
+        assert max(kv) - min(kv) <= both.layout.layers * 700 * both.layout.row_nbytes * 2
+        assert cards[0].streamed_nbytes == 0 < cards[2].streamed_nbytes
+
+
+def test_an_error_of_one_card_names_it_and_stops_the_step() -> None:
+    with twins("sw_emu:{}?dram=4M&resident=0&prefetch=off", 2) as both:
+        batch = both.add(2)
+        both.append(batch, 600)
+        both.step(batch)
+        card = both.streamed._cards[1]
+        data = card.sequences[0]
+        good = aligned_buffer(4096)
+        card.volume.read_into(data.groups[0].place, 0, good)
+        card.volume.write(data.groups[0].place, 0, bytes(4096))
+        q, k, v = both.draw(2, 1)
+        before = [both.streamed.length(s, 0) for s in batch]
+        for _ in range(2):
+            with pytest.raises(JobError, match=r"sw_emu:1.*crc_mismatch"):
+                both.streamed.attend(0, batch, q, k, v, scale=0.125)
+        assert [both.streamed.length(s, 0) for s in batch] == before
+        card.volume.write(data.groups[0].place, 0, good)
+        both.step(batch)

@@ -114,7 +114,7 @@ def test_a_tail_goes_before_extents_and_a_card_full_of_tails_says_so(tmp_path: P
     first = card.add((0, 1))
     card.reserve(first, 20 * 128)
     sequences = [card.add((0, 1)) for _ in range(3)]
-    with pytest.raises(OutOfDeviceMemory, match=r"the tail of a new sequence needs .* are available"):
+    with pytest.raises(OutOfDeviceMemory, match=r"the tail of a new sequence needs .* are free"):
         sequences += [card.add((0, 1)) for _ in range(10)]
     assert [group.run for group in first.groups] == [None] * 20
     for sequence in card.sequences[1:]:
