@@ -31,7 +31,7 @@ from nearkv.tail import slot_rows
 from nearkv.volume import Volume
 from nearkv.volume_errors import PageMismatch
 from nearkv.volume_index import Place, TailRecord
-from nearkv.wave_reader import WaveReader
+from nearkv.wave_reader import RecordRead, WaveReader
 
 Rows = NDArray[np.float16]
 
@@ -90,6 +90,7 @@ class CardStore:
         *,
         p2p: bool,
         spill_units: int = 1,
+        record_read: RecordRead | None = None,
     ) -> None:
         """`spill_units` sizes the tails: full units that start a spill."""
         self.spill_units, self.slot_rows = spill_units, slot_rows(layout, spill_units)
@@ -98,7 +99,7 @@ class CardStore:
         limit = options.resident_nbytes
         self.residency = Residency(device, layout, self._evicted, p2p=p2p, limit_nbytes=limit)
         self.ring = StagingRing(device, options, p2p=p2p)
-        self.reader = WaveReader(volume, self.ring, layout, options)
+        self.reader = WaveReader(volume, self.ring, layout, options, record=record_read)
         self.sequences: list[CardSequence] = []
         self.payload_written_nbytes = 0
         self.read_back_nbytes = 0

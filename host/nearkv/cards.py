@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from nearkv_driver.device import NearDevice
@@ -20,6 +21,7 @@ from nearkv.card_store import CardStore
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.stream_options import StreamOptions
+from nearkv.timeline import READ, Timeline
 from nearkv.volume import Volume
 from nearkv.volume_folders import volume_folder
 from nearkv.volume_identity import VolumeIdentity, read_identity
@@ -28,7 +30,11 @@ SPILL_UNITS_MAX = 64
 
 
 def open_cards(
-    layout: ModelLayout, urls: Sequence[str], stack: ExitStack, syscalls: Syscalls | None = None
+    layout: ModelLayout,
+    urls: Sequence[str],
+    stack: ExitStack,
+    syscalls: Syscalls | None = None,
+    timeline: Timeline | None = None,
 ) -> list[CardStore]:
     """One CardStore per URL, in that order; `stack` closes them and removes temporary volumes."""
     if not urls:
@@ -40,20 +46,23 @@ def open_cards(
     # Every card is opened and judged before the first volume is made: a refusal by the last one leaves nothing behind.
     opened = []
     for url in parsed:
-        device = stack.enter_context(NearDevice.open(url.text))
+        number = timeline.add_card(url.text) if timeline else -1
+        record = partial(timeline.add, number) if timeline else None
+        device = stack.enter_context(NearDevice.open(url.text, record=record))
         if layout.head_size not in device.identity.head_sizes:
             supported = list(device.identity.head_sizes)
             raise UserError(f"{url.text}: head_size = {layout.head_size} is not in the card's {supported}")
         bank = device.info.banks[device.info.masters["kv"]]
-        opened.append((device, _p2p(url, device), StreamOptions.of(url, bank.nbytes, layout)))
+        told = partial(_record_read, timeline, number) if timeline else None
+        opened.append((device, _p2p(url, device), StreamOptions.of(url, bank.nbytes, layout), told))
     cards = []
-    for url, folder, identity, (device, p2p, options) in zip(parsed, folders, identities, opened, strict=True):
+    for url, folder, identity, (device, p2p, options, told) in zip(parsed, folders, identities, opened, strict=True):
         place = _temporary(stack) if folder is None else folder
         direct = url.option("io", "direct") == "direct"
         drive = open_drive(url, syscalls if syscalls is not None else SystemCalls())
         volume = Volume(place, identity, layout.slot_nbytes, direct=direct, syscalls=drive.calls)
         stack.callback(volume.close)
-        card = CardStore(device, volume, layout, options, p2p=p2p, spill_units=spill_units)
+        card = CardStore(device, volume, layout, options, p2p=p2p, spill_units=spill_units, record_read=told)
         card.endurance_nbytes = drive.endurance_nbytes
         stack.callback(card.stop)
         cards.append(card)
@@ -66,6 +75,10 @@ def _spill_units(urls: Sequence[CardUrl]) -> int:
     if len(given) > 1:
         raise UserError(f"spill={min(given)} and spill={max(given)}: all cards of a store have the same")
     return given.pop() if given else 1
+
+
+def _record_read(timeline: Timeline, card: int, slot: int, begin_s: float, end_s: float) -> None:
+    timeline.add(card, READ, begin_s, end_s, slot)
 
 
 def _temporary(stack: ExitStack) -> Path:

@@ -27,6 +27,7 @@ from nearkv.volume_folders import check_folders
 
 if TYPE_CHECKING:
     from nearkv.stats import StoreStats
+    from nearkv.timeline import Timeline
 
 _MODEL_PACKAGES = ("torch", "transformers", "safetensors", "tokenizers")
 # Beyond it the system runs out of threads in the middle of the work.
@@ -65,6 +66,7 @@ def generate(
     on_prefill: OnPrefill | None = None,
     on_text: OnText | None = None,
     on_end: OnEnd | None = None,
+    timeline: Timeline | None = None,
 ) -> GenerationResult:
     """Generates up to `max_new_tokens` for each prompt, all prompts as one batch.
 
@@ -73,6 +75,7 @@ def generate(
     file goes (None: the user's cache folder).
     on_stage(text): what begins now. on_prefill(layers done, layers). on_text(prompt's index, new piece of its text).
     on_end(prompt's index): its text is complete. All are called in this thread, between steps.
+    timeline: is told what host, link, drive and kernel do when.
 
     Raises UserError for what cannot be done as asked, DriverError for trouble with a card or its storage.
     """
@@ -95,7 +98,7 @@ def generate(
             check_context(inputs.lengths, max_new_tokens, _position_limit(loaded.model.config))
         stage(f"opening {len(urls)} cards")
         with _refusing():
-            cache = stack.enter_context(open_cache(loaded, [url.text for url in urls]))
+            cache = stack.enter_context(open_cache(loaded, [url.text for url in urls], timeline))
         sink = _decode(loaded, inputs, cache, max_new_tokens, on_prefill, on_text, on_end)
         stats: StoreStats = cache.stats()
     return GenerationResult(
@@ -109,11 +112,13 @@ def generate(
     )
 
 
-def open_cache(loaded: LoadedModel, urls: Sequence[str]) -> AbstractContextManager[Any]:
+def open_cache(
+    loaded: LoadedModel, urls: Sequence[str], timeline: Timeline | None = None
+) -> AbstractContextManager[Any]:
     """The cards, opened as the model's KV cache. The adapter is imported here: it needs torch, the rest does not."""
     from nearkv.adapters.transformers import NearStorageCache
 
-    return NearStorageCache(loaded.model.config, urls, model_name=loaded.name)
+    return NearStorageCache(loaded.model.config, urls, model_name=loaded.name, timeline=timeline)
 
 
 def _decode(

@@ -32,6 +32,7 @@ from nearkv.sequence import Part, SequenceInfo, SequenceState
 from nearkv.spiller import Spiller
 from nearkv.stats import StoreStats, link_nbytes, offload_nbytes
 from nearkv.tail import Tail, WriteBuffer
+from nearkv.timeline import HOST, Timeline
 from nearkv.writer import Writer, WriterThread
 
 Halves = NDArray[np.float16]
@@ -41,7 +42,12 @@ class KVStore:
     """Open with `KVStore.open`; a context manager. Arrays are NumPy; batches are in the order of `sequences`."""
 
     def __init__(
-        self, layout: ModelLayout, cards: Sequence[CardStore], writers: Sequence[Writer], resources: ExitStack
+        self,
+        layout: ModelLayout,
+        cards: Sequence[CardStore],
+        writers: Sequence[Writer],
+        resources: ExitStack,
+        timeline: Timeline | None = None,
     ) -> None:
         """Use `open`. `resources` ends writers, closes cards and removes temporary volumes."""
         self.layout = layout
@@ -54,6 +60,7 @@ class KVStore:
             resources.callback(writer.close)
         self._spiller = Spiller(layout, self._buffer, writers, requests)
         self._forecast = Forecast(layout.layers)
+        self._timeline, self._returned_s = timeline, 0.0
         self._formula_nbytes = self._offload_nbytes = 0
 
     @classmethod
@@ -64,18 +71,20 @@ class KVStore:
         *,
         syscalls: Syscalls | None = None,
         writer: Callable[[str], Writer] = WriterThread,
+        timeline: Timeline | None = None,
     ) -> Self:
         """Opens the cards of these URLs, each with the volume in `?ssd=` or, without, a temporary one removed at close.
 
         `syscalls` stands for the operating system under the volumes' data files, `writer` (called with a name) for the
-        thread that writes behind the decode steps; tests make them fail, and wait.
+        thread that writes behind the decode steps; tests make them fail, and wait. `timeline` is told what host, link,
+        drive and kernel do when.
 
         UserError or ValueError for a bad URL, a volume made for something else, or the same volume twice.
         """
         with ExitStack() as stack:
-            opened = open_cards(layout, cards, stack, syscalls)
+            opened = open_cards(layout, cards, stack, syscalls, timeline)
             writers = [writer(f"writer of {card.device.url}") for card in opened]
-            return cls(layout, opened, writers, stack.pop_all())
+            return cls(layout, opened, writers, stack.pop_all(), timeline)
 
     def __enter__(self) -> Self:
         return self
@@ -196,12 +205,16 @@ class KVStore:
             Query(state, i, chosen, by_token[i] if chosen is None else by_token[i][:, chosen], *new)
             for i, (state, chosen, new) in enumerate(zip(states, picks, rows, strict=True))
         ]
+        if self._timeline and self._returned_s:
+            self._timeline.add(-1, HOST, self._returned_s, self._timeline.clock())
         guesses = self._guesses(Call(layer, tuple(sequences), window))
         result = attend(
             layer, queries, (batch, n), self._cards, self.layout, scale=scale, window=window, guesses=guesses
         )
         for query in queries:
             self._account(layer, query)
+        if self._timeline:
+            self._returned_s = self._timeline.clock()
         return result
 
     def read(self, layer: int, sequence: int) -> tuple[Halves, Halves]:

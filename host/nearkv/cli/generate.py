@@ -22,6 +22,7 @@ from nearkv.config import DEFAULT_MODEL, DEFAULT_NEW_TOKENS, load_settings
 from nearkv.errors import UserError
 from nearkv.generate import GenerationResult, generate
 from nearkv.report import document, rows
+from nearkv.timeline import Timeline, chrome_trace
 
 # More text than any model's context; a device such as /dev/zero has no end.
 _PROMPT_NBYTES_MAX = 64 << 20
@@ -39,6 +40,7 @@ class Request:
     threads: int | None
     raw: bool
     as_json: bool
+    trace: Path | None
 
 
 def command(
@@ -64,6 +66,9 @@ def command(
         bool, typer.Option("--raw", "--no-chat-template", help="Continue the prompt as it is: no chat template.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")] = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write what host, link, drive and kernel did when, for ui.perfetto.dev.")
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> Run:
     """Generate text greedily, its KV cache on the cards."""
@@ -76,6 +81,7 @@ def command(
         threads=threads,
         raw=raw,
         as_json=as_json,
+        trace=trace,
     )
     return Run(partial(run, request), debug)
 
@@ -84,13 +90,27 @@ def run(request: Request) -> int:
     prompts = [*request.prompts, *(read_prompt(path) for path in request.prompt_files)]
     if not prompts:
         raise UserError("no prompt: give --prompt TEXT or --prompt-file FILE")
-    result = _generate(request, prompts)
+    timeline = None
+    if request.trace is not None:
+        timeline = Timeline()
+        write_trace(request.trace, timeline)  # what cannot be written shows before the work
+    result = _generate(request, prompts, timeline)
+    if request.trace is not None and timeline is not None:
+        write_trace(request.trace, timeline)
     if request.as_json:
         sys.stdout.write(json.dumps(document(result), indent=2) + "\n")
     else:
         sys.stdout.write("\n")
         Console(file=sys.stdout).print(two_columns(rows(result)))
     return 0
+
+
+def write_trace(path: Path, timeline: Timeline) -> None:
+    """UserError says why the file cannot be written."""
+    try:
+        path.write_text(json.dumps(chrome_trace(timeline)) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"trace file {path}: {error.strerror}") from error
 
 
 def read_prompt(path: Path) -> str:
@@ -108,7 +128,7 @@ def read_prompt(path: Path) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _generate(request: Request, prompts: list[str]) -> GenerationResult:
+def _generate(request: Request, prompts: list[str], timeline: Timeline | None) -> GenerationResult:
     printer = TextPrinter(_discard if request.as_json else _write, prompts)
     settings = load_settings()
     with closing(printer), Progress(Console(stderr=True)) as progress:
@@ -129,6 +149,7 @@ def _generate(request: Request, prompts: list[str]) -> GenerationResult:
             on_prefill=progress.prefill,
             on_text=on_text,
             on_end=printer.end,
+            timeline=timeline,
         )
 
 

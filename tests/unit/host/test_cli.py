@@ -17,6 +17,7 @@ from nearkv.cli import main
 from nearkv.config import DEFAULT_CARDS
 from nearkv.doctor_check import Check
 from nearkv.errors import UserError
+from nearkv.timeline import KERNEL
 from nearkv_driver.errors import DirectIoUnavailable, DriverError, TransportUnavailable
 
 from tests.support.figures import result
@@ -64,6 +65,30 @@ def one_error_line(capsys: pytest.CaptureFixture[str]) -> str:
     return lines[0]
 
 
+def test_a_trace_is_written_for_perfetto(
+    calls: list[GenerateCall], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    inner = cli_generate.generate
+
+    def generate(prompts: list[str], **options: Any) -> Any:
+        timeline = options["timeline"]
+        timeline.add(timeline.add_card("sw_emu:0"), KERNEL, 1.0, 2.0)
+        return inner(prompts, **options)
+
+    monkeypatch.setattr(cli_generate, "generate", generate)
+    assert main(["generate", "--prompt", "a", "--trace", str(tmp_path / "trace.json")]) == 0
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [event["dur"] for event in events if event["ph"] == "X"] == [1e6]
+
+
+def test_a_trace_that_cannot_be_written_is_refused_before_the_work(
+    calls: list[GenerateCall], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["generate", "--prompt", "a", "--trace", str(tmp_path / "no" / "trace.json")]) == 2
+    assert "trace file" in one_error_line(capsys)
+    assert not calls
+
+
 def test_defaults(calls: list[GenerateCall]) -> None:
     assert main(["generate", "--prompt", "hello"]) == 0
     (call,) = calls
@@ -73,6 +98,7 @@ def test_defaults(calls: list[GenerateCall]) -> None:
     assert call["max_new_tokens"] == 128
     assert call["chat_template"] is True
     assert call["threads"] == len(os.sched_getaffinity(0))
+    assert call["timeline"] is None
     assert call["cache_dir"].name == "nearkv"
 
 

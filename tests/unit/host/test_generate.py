@@ -91,7 +91,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         return SimpleNamespace(model=world.model, tokenizer=Tokenizer(), name=name)
 
     @contextmanager
-    def open_cache(loaded: Any, urls: Sequence[str]) -> Iterator[Any]:
+    def open_cache(loaded: Any, urls: Sequence[str], timeline: Any) -> Iterator[Any]:
         world.events.append(f"open {' '.join(urls)}")
         try:
             yield SimpleNamespace(stats=store_stats)

@@ -24,6 +24,7 @@ from nearkv.adapters.transformers.switch import register, switch_off, switch_on
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.stats import StoreStats
+from nearkv.timeline import Timeline
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -37,8 +38,9 @@ class NearStorageCache(Cache):
 
     config: the config object of the model that will use it (not a copy: transformers looks the attention function up
     there). cards: URLs. model_name: what volumes record; default the config's own. store: an open store instead of
-    cards; it stays open when the cache closes. While the cache is open, models on this config object compute attention
-    through it when they get it, and as sdpa when they do not. No gradients flow through cached attention.
+    cards; it stays open when the cache closes. timeline: told what cards do when. While the cache is open, models on
+    this config object compute attention through it when they get it, and as sdpa when they do not. No gradients flow
+    through cached attention.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class NearStorageCache(Cache):
         *,
         model_name: str | None = None,
         store: Store | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         text_config = config.get_text_config(decoder=True)
         if getattr(config, "is_encoder_decoder", False):
@@ -59,7 +62,7 @@ class NearStorageCache(Cache):
             raise TypeError(f"cards is the text {cards!r}; give a list of URLs")
         self.layout: ModelLayout = facts.layout
         register()
-        self._store: Store = _open(facts.layout, cards) if store is None else store
+        self._store: Store = _open(facts.layout, cards, timeline) if store is None else store
         self._batch = Batch(self._store, facts.max_positions)
         undo = weakref.WeakMethod(self._undo)
         layers = [
@@ -158,10 +161,10 @@ class NearStorageCache(Cache):
         self._set_columns(columns)
 
 
-def _open(layout: ModelLayout, cards: Sequence[str]) -> Store:
+def _open(layout: ModelLayout, cards: Sequence[str], timeline: Timeline | None) -> Store:
     from nearkv.kvstore import KVStore
 
-    store: Store = KVStore.open(layout, cards)
+    store: Store = KVStore.open(layout, cards, timeline=timeline)
     return store
 
 
