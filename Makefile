@@ -50,6 +50,8 @@ bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchm
 	@mkdir -p build/benchmarks
 	@$(ONE_THREAD) $(PYTHON) benchmarks/kernel_speed.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/link_bytes.py
+	@$(ONE_THREAD) $(PYTHON) benchmarks/streaming.py
+	@$(ONE_THREAD) $(PYTHON) benchmarks/host_memory.py
 	@$(PYTHON) benchmarks/volume_read.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/spill_pause.py --drive smartssd
 
