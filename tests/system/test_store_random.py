@@ -22,18 +22,20 @@ MOST_SEQUENCES = 4
 class StoreMachine(RuleBasedStateMachine):
     """Sequences with a name survive reopening with what they held at the last flush or complete spill.
 
-    Spills are written when a rule says so, or when a call has to wait for them.
+    Extents stay in card memory, or few do, or none. Spills are written when a rule says so, or when a call has to wait
+    for them.
     """
 
     @initialize(
         cards=st.integers(1, 3),
         head_size=st.sampled_from([64, 80, 128]),
         spill=st.sampled_from([1, 1, 2, 5]),
+        memory=st.sampled_from(["", "&resident=0", "&resident=300K&staging=512K", "&resident=0&p2p=bounce&reads=2"]),
         seed=st.integers(0, 2**20),
     )
-    def begin(self, cards: int, head_size: int, spill: int, seed: int) -> None:
+    def begin(self, cards: int, head_size: int, spill: int, memory: str, seed: int) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        self.urls = urls(cards, Path(self.folder.name), options=f"&spill={spill}")
+        self.urls = urls(cards, Path(self.folder.name), options=f"&spill={spill}{memory}")
         self.layout = layout(head_size=head_size)
         self.writers = HeldWriters()
         self.mirror = Mirror(KVStore.open(self.layout, self.urls, writer=self.writers), seed)
