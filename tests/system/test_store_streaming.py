@@ -344,3 +344,27 @@ def test_a_timeline_has_what_host_link_drive_and_kernel_did(options: str) -> Non
         for lane in {i.lane for i in reads}:
             ordered = sorted((i.begin_s, i.end_s) for i in reads if i.lane == lane)
             assert all(a[1] <= b[0] for a, b in pairwise(ordered))
+
+
+@pytest.mark.parametrize(
+    ("layers", "dram"), [(2, "4M"), pytest.param(30, "32M", marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+)
+def test_8k_tokens_of_four_sequences_on_two_small_cards(layers: int, dram: str) -> None:
+    shape = ModelLayout("SmolLM2-135M", layers=layers, query_heads=9, kv_heads=3, head_size=64)
+    with (
+        KVStore.open(shape, ["sw_emu:r"]) as a,
+        KVStore.open(shape, [f"sw_emu:{i}?dram={dram}" for i in range(2)]) as b,
+    ):
+        both = Twins(a, b)
+        batch = both.add(4)
+        for _ in range(8):
+            both.append(batch, 1020)
+        for _ in range(2):
+            both.step(batch)
+        both.step(batch, 21)
+        cards = b.stats().cards
+        for card in cards:
+            assert card.streamed_nbytes > 2 * (card.kv_nbytes - card.resident_nbytes)
+            assert card.dram_nbytes < card.kv_nbytes
+            assert card.media_read_nbytes >= card.streamed_nbytes
+        assert sum(card.link_down_payload + card.link_up_payload for card in cards) == b.stats().formula_link_nbytes
