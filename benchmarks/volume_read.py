@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads of a volume's file with O_DIRECT, beside fio's sequential O_DIRECT plateau on the same file, in turns.
+"""Reads of a volume's file with O_DIRECT, beside fio's sequential O_DIRECT reads of the same file, in turns.
 
     python benchmarks/volume_read.py --folder FOLDER --out build/benchmarks/volume_read.json
 
-The plateau is fio's best median over its block sizes. Without fio the benchmark says so and shows its own figure only.
+Both read with each request size; a plateau is the best median over the sizes. The order changes from round to round,
+since a drive that others use has good and bad moments. Without fio the benchmark says so, and shows its own figures.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -26,10 +29,10 @@ from rich.console import Console
 from rich.table import Table
 
 MIB = 1 << 20
-FIO_BLOCKS = (256 << 10, MIB, 4 * MIB)
 # A group of extents of SmolLM2-135M is 2.8 MiB per 128 tokens and card; neighbours are read in one request.
-REQUEST_NBYTES = MIB
+SIZES = (256 << 10, MIB, 4 * MIB)
 GOAL = 0.85
+FIO = "fio libaio"
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,15 @@ def make_file(path: Path, nbytes: int) -> None:
         file.sync()
 
 
-def read_all(path: Path, memory: memoryview, requests: Requests) -> float:
+def read_all(path: Path, block: int, memory: memoryview, requests: Requests) -> float:
     """The whole file once, as the store reads extents; bytes per second."""
     with PageFile.open(path, create=False) as file:
         size = file.size
-        places = memory.nbytes // REQUEST_NBYTES
+        places = memory.nbytes // block
         calls = []
-        for i, offset in enumerate(range(0, size, REQUEST_NBYTES)):
-            at = i % places * REQUEST_NBYTES
-            calls.append(partial(file.read_into, memory[at : at + REQUEST_NBYTES], offset))
+        for i, offset in enumerate(range(0, size, block)):
+            at = i % places * block
+            calls.append(partial(file.read_into, memory[at : at + block], offset))
         began = time.perf_counter()
         requests.run(calls)
         seconds = time.perf_counter() - began
@@ -83,18 +86,22 @@ def fio(path: Path, block: int, depth: int) -> float:
 
 
 def measure(path: Path, rounds: int) -> list[Row]:
-    memory = aligned_buffer(4 * DEPTH * REQUEST_NBYTES)
+    memory = aligned_buffer(2 * DEPTH * max(SIZES))
+    memory[:] = bytes(memory.nbytes)  # in use before, as staging buffers are
     requests = Requests("benchmark")
-    ours: list[float] = []
-    theirs: dict[int, list[float]] = {block: [] for block in (FIO_BLOCKS if shutil.which("fio") else ())}
-    read_all(path, memory, requests)
+    readers: dict[tuple[str, int], Callable[[], float]] = {
+        ("volume file", block): partial(read_all, path, block, memory, requests) for block in SIZES
+    }
+    if shutil.which("fio"):
+        readers |= {(FIO, block): partial(fio, path, block, DEPTH) for block in SIZES}
+    read_all(path, max(SIZES), memory, requests)
+    rates: dict[tuple[str, int], list[float]] = {key: [] for key in readers}
+    order = random.Random(1)
     for _ in range(rounds):
-        ours.append(read_all(path, memory, requests))
-        for block, rates in theirs.items():
-            rates.append(fio(path, block, DEPTH))
+        for key in order.sample(list(readers), len(readers)):
+            rates[key].append(readers[key]())
     requests.close()
-    rows = [Row("volume file", REQUEST_NBYTES, DEPTH, tuple(ours))]
-    return rows + [Row("fio libaio", block, DEPTH, tuple(rates)) for block, rates in theirs.items()]
+    return [Row(name, block, DEPTH, tuple(found)) for (name, block), found in rates.items()]
 
 
 def main() -> None:
@@ -119,8 +126,9 @@ def main() -> None:
     console = Console(width=110)
     console.print(table, f"{args.mib} MiB on {kind}, O_DIRECT, {args.rounds} rounds in turns")
     ratio = None
-    if len(rows) > 1:
-        ratio = rows[0].median / max(row.median for row in rows[1:])
+    if any(row.reader == FIO for row in rows):
+        best = {name: max(row.median for row in rows if row.reader == name) for name in ("volume file", FIO)}
+        ratio = best["volume file"] / best[FIO]
         console.print(f"{ratio:.2f} of fio's plateau; the goal is {GOAL}: {'reached' if ratio >= GOAL else 'missed'}")
     else:
         console.print("fio is not installed (Debian package fio): nothing to compare with")
