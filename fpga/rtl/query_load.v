@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of q (FP32) to block integers: finds the row's exponent, then writes its elements 16 at a time.
+// Takes every row before it is done, so that an error reply outranks an Inf or NaN.
+`resetall
+`timescale 1ns / 1ps
+`default_nettype none
+`include "regmap.vh"
+
+module query_load (
+    input wire clk,
+    input wire rst,
+
+    // pulse; the inputs stay until `done`
+    input wire start,
+    input wire [6:0] rows,
+    input wire [3:0] chunks,
+    input wire half_last,
+    input wire signed [7:0] scale_exponent,
+
+    input wire [511:0] s_data,
+    input wire s_valid,
+    output wire s_ready,
+
+    // 16 integers: row, word of 32 elements, half of it
+    output wire [5:0] q_row,
+    output wire [2:0] q_chunk,
+    output wire q_half,
+    output wire [383:0] q_data,
+    output wire q_valid,
+    // the power of two of a row's scores without that of K; valid for one cycle per row
+    output wire signed [9:0] shift,
+    output wire shift_valid,
+
+    // pulse; the others are valid with it
+    output wire done,
+    output wire bad,
+    output wire [31:0] position
+);
+
+    // words of 16 FP32 of the row at hand
+    reg [511:0] row_mem[0:15];
+    reg busy_reg;
+    reg converting_reg;
+    reg [6:0] row_reg;
+    reg [3:0] word_reg;
+    reg [7:0] top_reg;
+    reg bad_reg;
+    reg [6:0] bad_row_reg;
+
+    wire [4:0] words = {chunks, 1'b0};
+    wire last = {1'b0, word_reg} + 5'd1 == words;
+    // the last half word of a row of 80 or 112 elements is padding
+    wire padding = half_last && last;
+    wire take = busy_reg && !converting_reg && s_valid;
+
+    // largest exponent field of the word
+    reg [7:0] top_next;
+    reg nonfinite;
+    integer i;
+
+    always @* begin
+        top_next = top_reg;
+        nonfinite = 1'b0;
+        for (i = 0; i < 16; i = i + 1) begin
+            if (!padding && s_data[i*32+23+:8] > top_next) top_next = s_data[i*32+23+:8];
+            if (!padding && s_data[i*32+23+:8] == 8'hFF) nonfinite = 1'b1;
+        end
+    end
+
+    // conversion, one cycle after the read of row_mem
+    reg [511:0] raw_reg;
+    reg raw_valid_reg;
+    reg raw_padding_reg;
+    reg [7:0] raw_top_reg;
+    reg [5:0] raw_row_reg;
+    reg [3:0] raw_word_reg;
+
+    genvar e;
+    generate
+        for (e = 0; e < 16; e = e + 1) begin : element
+            wire [31:0] x = raw_reg[e*32+:32];
+            wire [7:0] field = x[30:23] == 8'd0 ? 8'd1 : x[30:23];
+            wire [7:0] distance = raw_top_reg - field;
+            wire [4:0] right = distance > 8'd26 ? 5'd26 : distance[4:0];
+            wire signed [24:0] significand = {1'b0, x[30:23] != 8'd0, x[22:0]};
+            wire signed [24:0] value = x[31] ? -significand : significand;
+            // value / 2 / 2^distance, rounded half up; 2^23 is clipped
+            wire signed [24:0] floor_value = value >>> right;
+            wire signed [24:0] rounded = (floor_value + 25'sd1) >>> 1;
+            wire clip = !rounded[24] && rounded[23];
+            assign q_data[e*24+:24] = raw_padding_reg ? 24'd0 : clip ? 24'h7FFFFF : rounded[23:0];
+        end
+    endgenerate
+
+    assign s_ready = busy_reg && !converting_reg;
+    assign q_row = raw_row_reg;
+    assign q_chunk = raw_word_reg[3:1];
+    assign q_half = raw_word_reg[0];
+    assign q_valid = raw_valid_reg;
+    // e = top - 126; scores have their lowest bit at eq + ek + scale_exponent - 46
+    assign shift = $signed({2'd0, raw_top_reg}) + {{2{scale_exponent[7]}}, scale_exponent} - 10'sd172;
+    assign shift_valid = raw_valid_reg && raw_word_reg == 4'd0;
+    assign done = busy_reg && row_reg == rows && !raw_valid_reg;
+    assign bad = bad_reg;
+    assign position = {25'd0, bad_row_reg};
+
+    always @(posedge clk) begin
+        if (take) begin
+            row_mem[word_reg] <= s_data;
+            top_reg <= top_next;
+            word_reg <= last ? 4'd0 : word_reg + 4'd1;
+            converting_reg <= last;
+            if (nonfinite && !bad_reg) begin
+                bad_reg <= 1'b1;
+                bad_row_reg <= row_reg;
+            end
+        end
+        raw_valid_reg <= busy_reg && converting_reg;
+        if (converting_reg) begin
+            raw_reg <= row_mem[word_reg];
+            raw_padding_reg <= padding;
+            raw_top_reg <= top_reg;
+            raw_row_reg <= row_reg[5:0];
+            raw_word_reg <= word_reg;
+            word_reg <= last ? 4'd0 : word_reg + 4'd1;
+            if (last) begin
+                converting_reg <= 1'b0;
+                row_reg <= row_reg + 7'd1;
+                top_reg <= 8'd1;
+            end
+        end
+        if (done) busy_reg <= 1'b0;
+        if (start) begin
+            busy_reg <= 1'b1;
+            converting_reg <= 1'b0;
+            row_reg <= 7'd0;
+            word_reg <= 4'd0;
+            top_reg <= 8'd1;
+            bad_reg <= 1'b0;
+        end
+        if (rst) begin
+            busy_reg <= 1'b0;
+            converting_reg <= 1'b0;
+            raw_valid_reg <= 1'b0;
+        end
+    end
+
+endmodule
+
+`resetall
