@@ -22,7 +22,8 @@ module weight_align (
     reg [4:0] below_reg;
     reg [25:0] weight_reg;
 
-    wire signed [24:0] below = s_top - s_place;
+    // scores at both ends of their range lie 2^24 apart
+    wire signed [25:0] below = {s_top[24], s_top} - {s_place[24], s_place};
     // {2 * mantissa, 0} moved down: the last bit rounds
     wire [26:0] moved = {mantissa_reg, 2'b00} >> below_reg;
 
@@ -32,7 +33,7 @@ module weight_align (
         valid_reg <= s_valid;
         if (s_valid) begin
             mantissa_reg <= s_visible ? s_mantissa : 25'd0;
-            below_reg <= !s_visible ? 5'd0 : below > 25'sd27 ? 5'd27 : below[4:0];
+            below_reg <= !s_visible ? 5'd0 : below > 26'sd27 ? 5'd27 : below[4:0];
         end
         if (valid_reg) weight_reg <= moved[26:1] + {25'd0, moved[0]};
     end
