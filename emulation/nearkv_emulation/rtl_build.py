@@ -19,7 +19,7 @@ import platformdirs
 TOP = "nearkv_attend"
 HARNESS = Path(__file__).parent / "harness"
 # Code that runs once (constructors, initial values) is large and not worth the compiler's time.
-_OPTIMISE = os.environ.get("NK_OPT","OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O2")
+_OPTIMISE = "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
 _CXX_FLAGS = "-march=native -fno-plt"
 # The PyPI package carries a verilated.mk that was never configured; make variables supply what it lacks.
 _MAKE_FLAGS = (

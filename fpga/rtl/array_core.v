@@ -126,7 +126,7 @@ module array_core (
                 .m_weight(l_weight)
             );
 
-            array_row products (
+            array_row cells (
                 .clk(clk),
                 .s_valid(valid_reg[3]),
                 .s_is_v(is_v_reg[3]),

@@ -13,6 +13,8 @@ module array_sequencer (
     input wire [38:0] visit,
     input wire visit_valid,
     output wire visit_ready,
+    // q of jobs of either parity is there
+    input wire [1:0] loaded,
     // one more row of K can be read
     input wire k_row,
     output wire k_release,
@@ -87,9 +89,7 @@ module array_sequencer (
     // the unit whose V is next: {last group, job_last, parity, pad, chunks 4, group 3, slot 7, tokens 8}
     wire [25:0] v_unit;
     wire v_unit_valid;
-    /* verilator lint_off UNUSEDSIGNAL */
     wire v_unit_room;
-    /* verilator lint_on UNUSEDSIGNAL */
     wire [7:0] v_tokens = v_unit[7:0];
     wire [6:0] v_slot = v_unit[14:8];
     wire [2:0] v_group = v_unit[17:15];
@@ -207,7 +207,7 @@ module array_sequencer (
 
         case (state_reg)
             CHOOSE:
-            if (pending_reg != 2'd2 && visit_valid) state_reg <= WALK_K;
+            if (pending_reg != 2'd2 && visit_valid && loaded[k_parity]) state_reg <= WALK_K;
             else if (pending_reg != 2'd0 && v_unit_valid) state_reg <= v_tokens == 8'd0 ? EMPTY_V : WALK_V;
             default: if (k_end || v_end) state_reg <= CHOOSE;
         endcase

@@ -60,9 +60,7 @@ module axi_read_stream #(
     wire issue = left_reg != 0 && fits && !flush && (!ar_valid_reg || m_ar_ready);
     wire fifo_valid;
     wire pop = fifo_valid && (m_ready || flush);
-    /* verilator lint_off UNUSEDSIGNAL */
     wire fifo_ready;
-    /* verilator lint_on UNUSEDSIGNAL */
 
     assign s_cmd_ready = left_reg == 0 && !flush;
     assign m_ar_addr = {ar_word_reg, 6'd0};

@@ -56,7 +56,7 @@ module bin_update (
     wire active = busy_reg && one[55] && !empty;
     wire [9:0] addr;
 
-    bin_address place (
+    bin_address bin_place (
         .parity(parity),
         .big(big[parity]),
         .chunks(chunks),

@@ -220,7 +220,7 @@ module block_writer (
         .nonfinite(b_nonfinite)
     );
 
-    crc32c crc (
+    crc32c page_crc (
         .clk(clk),
         .s_data(a_data_reg),
         .s_valid(a_valid_reg && a_beat_reg),

@@ -57,8 +57,11 @@ module control_registers (
     wire read = !rst && s_axil_arvalid && (!rvalid_reg || s_axil_rready);
     wire [31:0] mask = {{8{s_axil_wstrb[3]}}, {8{s_axil_wstrb[2]}}, {8{s_axil_wstrb[1]}}, {8{s_axil_wstrb[0]}}};
     wire [31:0] data = s_axil_wdata & mask;
-    wire write_ctrl = write && s_axil_awaddr == `NK_ADDR_CTRL;
-    wire read_ctrl = read && s_axil_araddr == `NK_ADDR_CTRL;
+    // registers are words; strobes say which of their bytes
+    wire [11:0] write_addr = {s_axil_awaddr[11:2], 2'b00};
+    wire [11:0] read_addr = {s_axil_araddr[11:2], 2'b00};
+    wire write_ctrl = write && write_addr == `NK_ADDR_CTRL;
+    wire read_ctrl = read && read_addr == `NK_ADDR_CTRL;
     wire idle = !start_reg && !busy_reg;
 
     assign s_axil_awready = write;
@@ -79,7 +82,7 @@ module control_registers (
     reg [31:0] rdata_next;
 
     always @* begin
-        case (s_axil_araddr)
+        case (read_addr)
             `NK_ADDR_CTRL: rdata_next = {28'd0, ready_reg, idle, done_reg, start_reg};
             `NK_ADDR_GIER: rdata_next = {31'd0, gier_reg};
             `NK_ADDR_IP_IER: rdata_next = {30'd0, ier_reg};
@@ -99,7 +102,7 @@ module control_registers (
         if (s_axil_rready) rvalid_reg <= 1'b0;
         if (write) begin
             bvalid_reg <= 1'b1;
-            case (s_axil_awaddr)
+            case (write_addr)
                 `NK_ADDR_GIER: if (s_axil_wstrb[0]) gier_reg <= data[0];
                 `NK_ADDR_IP_IER: if (s_axil_wstrb[0]) ier_reg <= data[1:0];
                 `NK_ADDR_KV: kv_reg[31:0] <= kv_reg[31:0] & ~mask | data;
@@ -127,7 +130,7 @@ module control_registers (
             busy_reg <= 1'b0;
         end
 
-        if (write && s_axil_awaddr == `NK_ADDR_IP_ISR) isr_reg <= isr_reg ^ data[1:0];
+        if (write && write_addr == `NK_ADDR_IP_ISR) isr_reg <= isr_reg ^ data[1:0];
         if (list_done && ier_reg[0]) isr_reg[0] <= 1'b1;
         if (list_accepted && ier_reg[1]) isr_reg[1] <= 1'b1;
         interrupt_reg <= gier_reg && isr_reg != 2'd0;

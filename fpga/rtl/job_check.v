@@ -124,7 +124,9 @@ module job_check (
     wire is_address = step_reg >= STEP_ADDRESS && step_reg < STEP_RESERVED;
     wire judged = busy_reg && !dividing_reg && (phase_reg || !is_address);
     wire refuse = is_address ? bad_address : bad_word;
-    wire finish = judged && (refuse || step_reg == STEP_END - 6'd1);
+    // the usual case in one step: all reserved words are zero
+    wire all_zero = step_reg == STEP_RESERVED && job[2047:1024] == 1024'd0;
+    wire finish = judged && (refuse || all_zero || step_reg == STEP_END - 6'd1);
 
     assign done = done_reg;
     assign bad = bad_reg;

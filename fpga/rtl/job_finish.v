@@ -115,7 +115,7 @@ module job_finish (
     assign f_valid = ask;
     assign f_row = {parity, row_reg[5:0]};
 
-    bin_address place (
+    bin_address bin_place (
         .parity(parity),
         .big(big),
         .chunks(chunks),
@@ -173,11 +173,12 @@ module job_finish (
     wire integer_now = tag_2[10] && tag_2[3];
     wire float_now = tag_7[10] && !tag_7[3];
     wire [511:0] l_integer_word = tag_2[0] ? {l_integers, collect_reg[255:0]} : {256'd0, l_integers};
+    wire [31:0] t_last = t_reg[STAGES];
     reg [511:0] l_float_word;
 
     always @* begin
         l_float_word = tag_7[2:0] == 3'd0 ? 512'd0 : collect_reg;
-        l_float_word[{tag_7[2:0], 6'd0}+:64] = {t_reg[STAGES], floats[31:0]};
+        l_float_word[{tag_7[2:0], 6'd0}+:64] = {t_last, floats[31:0]};
     end
 
     wire [511:0] word_data;

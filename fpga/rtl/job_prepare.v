@@ -28,7 +28,9 @@ module job_prepare (
     output wire [255:0] fault,
     output wire [12:0] jobs,
 
-    // the job; valid with `done` and until the next start
+    // the job's descriptors are sound: K can be read while its state and q are loaded; until the next start
+    output wire walkable,
+    // the job; valid with `walkable` and until the next start
     output wire [2047:0] job,
     output wire [3:0] chunks,
     output wire half_last,
@@ -44,6 +46,11 @@ module job_prepare (
     input wire s_error,
     input wire s_valid,
     output wire s_ready,
+
+    // the first segments of a job, so that the walk need not read them again
+    output wire [511:0] near_data,
+    output wire near_valid,
+    input wire near_ready,
 
     // tables of rows, see the loaders
     output wire limit_row_valid,
@@ -89,15 +96,26 @@ module job_prepare (
     // offset of the field
     localparam [31:0] NEW_FIRST = `NK_JOB_NEW_FIRST_LSB / 8;
 
+    localparam [2:0] ISSUE_NONE = 3'd0;
+    localparam [2:0] ISSUE_LIMITS = 3'd1;
+    localparam [2:0] ISSUE_SEGMENTS = 3'd2;
+    localparam [2:0] ISSUE_STATE = 3'd3;
+    localparam [2:0] ISSUE_QUERY = 3'd4;
+    localparam [2:0] ISSUE_NEXT = 3'd5;
+    localparam [2:0] ISSUE_HEADER = 3'd6;
+    // segments that are handed over as they are
+    localparam [24:0] NEAR = 25'd16;
+
     reg [3:0] state_reg;
     // first cycle of a state
     reg enter_reg;
     reg [1023:0] header_reg;
     reg [2047:0] job_reg;
-    reg [57:0] word_reg;
-    reg [24:0] count_reg;
-    reg cmd_valid_reg;
-    // words taken since the command; word address of the next
+    // commands of a job, asked for ahead of their turn: limits, segments, state, q, the next job's descriptor
+    reg [2:0] issue_reg;
+    reg [57:0] cmd_word_next;
+    reg [24:0] cmd_count_next;
+    // words taken of the structure at hand; word address of the next
     reg [24:0] taken_reg;
     reg [57:0] next_word_reg;
     reg error_reg;
@@ -107,6 +125,8 @@ module job_prepare (
     reg checking_reg;
     reg big_before_reg;
     reg done_reg;
+    reg walkable_reg;
+    reg [12:0] index_reg;
 
     wire [6:0] rows = job_reg[`NK_JOB_ROWS_LSB+:7];
     wire [6:0] query_tokens = job_reg[`NK_JOB_QUERY_TOKENS_LSB+:7];
@@ -151,8 +171,9 @@ module job_prepare (
     wire [31:0] q_position;
     wire q_ready;
 
-    wire segment_last = segments == 18'd0 || !cmd_valid_reg && taken_reg == {7'd0, segments};
-    wire segment_start = state_reg == SEGMENTS && !enter_reg && !segment_last && s_valid && !s_error && !checking_reg;
+    wire segment_last = taken_reg == {7'd0, segments};
+    wire segment_start = state_reg == SEGMENTS && !enter_reg && !segment_last && s_valid && !s_error && !checking_reg &&
+        near_ready;
     wire new_start = state_reg == NEW_ROWS && enter_reg;
     wire [511:0] segment = state_reg == NEW_ROWS ?
         {448'd0, job_reg[`NK_JOB_NEW_FIRST_LSB+:32], 25'd0, new_tokens} : s_data;
@@ -275,23 +296,57 @@ module job_prepare (
         .position(q_position)
     );
 
-    assign s_ready = state_reg == HEADER || state_reg == JOB || state_reg == LIMITS && limits_ready ||
+    assign s_ready = state_reg == HEADER && taken_reg != 25'd2 || state_reg == JOB && taken_reg != 25'd4 || state_reg == LIMITS && limits_ready ||
         state_reg == SEGMENTS && checking_reg && segment_done || state_reg == STATE && state_ready ||
         state_reg == QUERY && q_ready;
-    assign cmd_word = word_reg;
-    assign cmd_count = count_reg;
-    assign cmd_valid = cmd_valid_reg;
+    assign cmd_word = cmd_word_next;
+    assign cmd_count = cmd_count_next;
+    assign cmd_valid = issue_reg != ISSUE_NONE;
+    assign near_data = s_data;
+    assign near_valid = state_reg == SEGMENTS && segment_done && !segment_bad && taken_reg < NEAR;
     assign done = done_reg;
+    assign walkable = walkable_reg;
     assign faulty = faulty_reg;
     assign fault = fault_reg;
     assign jobs = header_reg[`NK_LIST_JOBS_LSB+:13];
     assign job = job_reg;
     assign big = is_big;
 
+    wire [12:0] next_index = index_reg + 13'd1;
+    wire [57:0] next_job_word = ctl[63:6] + {43'd0, next_index, 2'd0} + 58'd2;
+
+    always @* begin
+        cmd_word_next = ctl[63:6];
+        // header and first job
+        cmd_count_next = 25'd6;
+        case (issue_reg)
+            ISSUE_LIMITS: begin
+                cmd_word_next = job_reg[`NK_JOB_LIMITS_ADDR_LSB+6+:58];
+                cmd_count_next = limit_words;
+            end
+            ISSUE_SEGMENTS: begin
+                cmd_word_next = job_reg[`NK_JOB_SEGMENTS_ADDR_LSB+6+:58];
+                cmd_count_next = {7'd0, segments};
+            end
+            ISSUE_STATE: begin
+                cmd_word_next = state_in[63:6];
+                cmd_count_next = state_in == 64'd0 ? 25'd0 : state_words;
+            end
+            ISSUE_QUERY: begin
+                cmd_word_next = job_reg[`NK_JOB_Q_ADDR_LSB+6+:58];
+                cmd_count_next = q_words;
+            end
+            ISSUE_NEXT: begin
+                cmd_word_next = next_job_word;
+                cmd_count_next = next_index == jobs ? 25'd0 : 25'd4;
+            end
+            default: ;
+        endcase
+    end
+
     always @(posedge clk) begin
         enter_reg <= 1'b0;
         done_reg <= 1'b0;
-        if (cmd_valid_reg && cmd_ready) cmd_valid_reg <= 1'b0;
         if (take) begin
             taken_reg <= taken_reg + 25'd1;
             next_word_reg <= next_word_reg + 58'd1;
@@ -300,20 +355,25 @@ module job_prepare (
                 error_word_reg <= next_word_reg;
             end
         end
+        if (cmd_valid && cmd_ready)
+            issue_reg <= issue_reg == ISSUE_HEADER || issue_reg == ISSUE_NEXT ? ISSUE_NONE : issue_reg + 3'd1;
 
         case (state_reg)
             IDLE:
             if (list_start || job_start) begin
                 state_reg <= list_start ? HEADER : JOB;
-                word_reg <= list_start ? ctl[63:6] : ctl[63:6] + {43'd0, job_index, 2'd0} + 58'd2;
-                count_reg <= list_start ? 25'd2 : 25'd4;
-                cmd_valid_reg <= 1'b1;
+                if (list_start) issue_reg <= ISSUE_HEADER;
+                index_reg <= job_index;
                 faulty_reg <= 1'b0;
+                walkable_reg <= 1'b0;
                 big_before_reg <= job_start && job_index != 13'd0 && is_big;
+                next_word_reg <= list_start ? ctl[63:6] : ctl[63:6] + {43'd0, job_index, 2'd0} + 58'd2;
+                taken_reg <= 25'd0;
+                error_reg <= 1'b0;
             end
             HEADER: begin
                 if (take) header_reg <= {s_data, header_reg[1023:512]};
-                if (!cmd_valid_reg && taken_reg == 25'd2) begin
+                if (taken_reg == 25'd2) begin
                     state_reg <= error_reg ? END : HEADER_CHECK;
                     enter_reg <= 1'b1;
                     faulty_reg <= error_reg;
@@ -328,7 +388,7 @@ module job_prepare (
             end
             JOB: begin
                 if (take) job_reg <= {s_data, job_reg[2047:512]};
-                if (!cmd_valid_reg && taken_reg == 25'd4) begin
+                if (taken_reg == 25'd4) begin
                     state_reg <= error_reg ? END : JOB_CHECK;
                     enter_reg <= 1'b1;
                     faulty_reg <= error_reg;
@@ -340,15 +400,15 @@ module job_prepare (
                 state_reg <= job_bad || identify ? END : WAIT;
                 faulty_reg <= job_bad;
                 fault_reg <= {64'd0, job_detail, na, na, na, na, `NK_STATUS_BAD_JOB};
+                if (!job_bad && identify) issue_reg <= ISSUE_NEXT;
+                walkable_reg <= !job_bad && identify;
             end
             // bins and T of this parity must be free; earlier states must be in memory
             WAIT:
             if (alone || !(is_big || big_before_reg || state_in != 64'd0)) begin
                 state_reg <= LIMITS;
                 enter_reg <= 1'b1;
-                word_reg <= job_reg[`NK_JOB_LIMITS_ADDR_LSB+6+:58];
-                count_reg <= limit_words;
-                cmd_valid_reg <= 1'b1;
+                issue_reg <= ISSUE_LIMITS;
             end
             LIMITS:
             if (limits_done) begin
@@ -357,9 +417,6 @@ module job_prepare (
                 faulty_reg <= error_reg || limits_bad;
                 fault_reg <= error_reg ? read_fault :
                     {64'd0, limits_detail, limits_position, na, na, na, `NK_STATUS_BAD_LIMIT};
-                word_reg <= job_reg[`NK_JOB_SEGMENTS_ADDR_LSB+6+:58];
-                count_reg <= {7'd0, segments};
-                cmd_valid_reg <= segments != 18'd0 && !(error_reg || limits_bad);
             end
             SEGMENTS: begin
                 if (segment_start) checking_reg <= 1'b1;
@@ -382,45 +439,50 @@ module job_prepare (
                 state_reg <= new_tokens != 7'd0 && segment_bad ? END : state_in != 64'd0 ? STATE : QUERY;
                 enter_reg <= 1'b1;
                 faulty_reg <= new_tokens != 7'd0 && segment_bad;
+                walkable_reg <= !(new_tokens != 7'd0 && segment_bad);
                 fault_reg <= {64'd0, NEW_FIRST, na, na, na, na, `NK_STATUS_BAD_JOB};
-                word_reg <= state_in != 64'd0 ? state_in[63:6] : job_reg[`NK_JOB_Q_ADDR_LSB+6+:58];
-                count_reg <= state_in != 64'd0 ? state_words : q_words;
-                cmd_valid_reg <= !(new_tokens != 7'd0 && segment_bad);
             end
             STATE:
             if (state_done) begin
                 state_reg <= error_reg || state_bad ? END : QUERY;
                 enter_reg <= 1'b1;
                 faulty_reg <= error_reg || state_bad;
-                fault_reg <= error_reg ? read_fault : {64'd0, na, state_position, `NK_KIND_STATE, na, na, `NK_STATUS_BAD_STATE};
-                word_reg <= job_reg[`NK_JOB_Q_ADDR_LSB+6+:58];
-                count_reg <= q_words;
-                cmd_valid_reg <= !(error_reg || state_bad);
+                fault_reg <= error_reg ? read_fault :
+                    {64'd0, na, state_position, `NK_KIND_STATE, na, na, `NK_STATUS_BAD_STATE};
             end
             QUERY:
             if (q_done) begin
                 state_reg <= END;
                 faulty_reg <= error_reg || q_bad;
-                fault_reg <= error_reg ? read_fault : {64'd0, na, q_position, `NK_KIND_Q, na, na, `NK_STATUS_NONFINITE_Q};
+                fault_reg <= error_reg ? read_fault :
+                    {64'd0, na, q_position, `NK_KIND_Q, na, na, `NK_STATUS_NONFINITE_Q};
             end
-            END: begin
+            END:
+            if (issue_reg == ISSUE_NONE || faulty_reg) begin
                 state_reg <= IDLE;
                 done_reg <= 1'b1;
             end
             default: state_reg <= IDLE;
         endcase
 
-        if (cmd_valid_reg && cmd_ready) begin
+        // each structure counts from its own first word; no word of it is taken in the first cycle
+        if (enter_reg && (state_reg == LIMITS || state_reg == SEGMENTS || state_reg == STATE || state_reg == QUERY)) begin
             taken_reg <= 25'd0;
-            next_word_reg <= word_reg;
             error_reg <= 1'b0;
+            case (state_reg)
+                LIMITS: next_word_reg <= job_reg[`NK_JOB_LIMITS_ADDR_LSB+6+:58];
+                SEGMENTS: next_word_reg <= job_reg[`NK_JOB_SEGMENTS_ADDR_LSB+6+:58];
+                STATE: next_word_reg <= state_in[63:6];
+                default: next_word_reg <= job_reg[`NK_JOB_Q_ADDR_LSB+6+:58];
+            endcase
         end
         if (rst) begin
             state_reg <= IDLE;
             enter_reg <= 1'b0;
-            cmd_valid_reg <= 1'b0;
+            issue_reg <= ISSUE_NONE;
             checking_reg <= 1'b0;
             done_reg <= 1'b0;
+            walkable_reg <= 1'b0;
         end
     end
 

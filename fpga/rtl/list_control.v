@@ -27,12 +27,14 @@ module list_control (
     output wire prepare_job,
     output wire [12:0] prepare_index,
     output wire prepare_alone,
+    input wire prepare_walkable,
     input wire prepare_done,
     input wire prepare_faulty,
     input wire [255:0] prepare_fault,
     input wire [12:0] jobs,
 
-    // hand the prepared job to the walk and to job_finish
+    // hand the job at hand to the walk and to job_finish; the array may begin with jobs of this parity
+    output wire [1:0] loaded,
     output wire walk_valid,
     output wire walk_parity,
     input wire walk_ready,
@@ -90,6 +92,9 @@ module list_control (
     reg [12:0] preparing_reg;
     reg busy_reg;
     reg handing_reg;
+    reg was_handed_reg;
+    reg prepared_reg;
+    reg [1:0] loaded_reg;
     reg refused_reg;
     reg [12:0] handed_reg;
     reg [1:0] bins_done_reg;
@@ -111,8 +116,11 @@ module list_control (
     wire [12:0] ahead = preparing_reg - ending_reg;
     wire last_job = ending_reg + 13'd1 == jobs;
     wire can_finish = job_sound && bins_done_reg != 2'd0;
-    wire prepare_refused = refused_reg && preparing_reg == ending_reg;
-    wire walk_lost = walk_failed && handed_reg == ending_reg + 13'd1;
+    // faults found ahead wait for the jobs before, and those of the walk for the job's own preparation
+    wire ending_loaded = preparing_reg != ending_reg;
+    wire prepare_refused = refused_reg && !ending_loaded;
+    wire walk_lost = walk_failed && handed_reg == ending_reg + 13'd1 && ending_loaded;
+    wire step_refused = judge_faulty && ending_loaded;
     wire [31:0] na = `NK_NOT_APPLICABLE;
 
     // {address, beats, cycles, flags, detail, position, kind, page, segment, job, code}
@@ -134,6 +142,7 @@ module list_control (
     assign prepare_index = preparing_reg;
     assign prepare_alone = preparing_reg == ending_reg && state_reg == RUN;
     assign walk_valid = handing_reg && !flush;
+    assign loaded = loaded_reg;
     assign walk_parity = preparing_reg[0];
     assign job_taken = finish_start_reg;
     assign finish_start = finish_start_reg;
@@ -158,19 +167,28 @@ module list_control (
         // preparation runs beside the rest
         if (busy_reg && prepare_done) begin
             busy_reg <= 1'b0;
-            handing_reg <= !prepare_faulty && state_reg != HEADER;
+            prepared_reg <= !prepare_faulty && state_reg != HEADER;
             refused_reg <= prepare_faulty && state_reg != HEADER;
+            if (!prepare_faulty && state_reg != HEADER) loaded_reg[preparing_reg[0]] <= 1'b1;
         end
+        if (busy_reg && state_reg != HEADER && !prepare_job_reg && prepare_walkable && !handing_reg && !was_handed_reg)
+            handing_reg <= 1'b1;
         if (handing_reg && walk_ready) begin
             handing_reg <= 1'b0;
-            preparing_reg <= preparing_reg + 13'd1;
+            was_handed_reg <= 1'b1;
             handed_reg <= handed_reg + 13'd1;
         end
+        if (prepared_reg && was_handed_reg) begin
+            prepared_reg <= 1'b0;
+            was_handed_reg <= 1'b0;
+            preparing_reg <= preparing_reg + 13'd1;
+        end
         if ((state_reg == RUN || state_reg == FINISH || state_reg == STATUS || state_reg == STATUS_WAIT) &&
-            !fault_reg && !busy_reg && !handing_reg && !refused_reg && !prepare_job_reg && preparing_reg != jobs &&
+            !fault_reg && !busy_reg && !handing_reg && !refused_reg && !prepared_reg && preparing_reg != jobs &&
             ahead < 13'd2 && !prepare_done) begin
             prepare_job_reg <= 1'b1;
             busy_reg <= 1'b1;
+            loaded_reg[preparing_reg[0]] <= 1'b0;
         end
 
         case (state_reg)
@@ -184,6 +202,8 @@ module list_control (
                 whole_list_reg <= 1'b0;
                 beats_reg <= 32'd0;
                 handing_reg <= 1'b0;
+                was_handed_reg <= 1'b0;
+                prepared_reg <= 1'b0;
                 refused_reg <= 1'b0;
                 if (list_start) begin
                     state_reg <= HEADER;
@@ -208,13 +228,13 @@ module list_control (
                 state_reg <= FINISH;
                 finish_start_reg <= 1'b1;
                 beats_reg <= beats;
-            end else if (judge_faulty || walk_lost || prepare_refused) begin
+            end else if (step_refused || walk_lost || prepare_refused) begin
                 state_reg <= FLUSH;
                 fault_reg <= 1'b1;
-                fault_data_reg <= judge_faulty ? judge_fault :
-                    prepare_refused ? prepare_fault :
+                fault_data_reg <= prepare_refused ? prepare_fault :
+                    step_refused ? judge_fault :
                     {walk_failed_word, 6'd0, `NK_MASTER_CTL, {4{na}}, `NK_STATUS_AXI_READ};
-                beats_reg <= prepare_refused && !judge_faulty ? 32'd0 : beats;
+                beats_reg <= prepare_refused ? 32'd0 : beats;
             end
             FINISH:
             if (finish_done) begin
@@ -233,6 +253,8 @@ module list_control (
                 count_reg <= count_reg + 6'd1;
                 busy_reg <= 1'b0;
                 handing_reg <= 1'b0;
+                was_handed_reg <= 1'b0;
+                prepared_reg <= 1'b0;
                 refused_reg <= 1'b0;
                 w_clear_reg <= 1'b1;
                 if (count_reg == 6'd63) begin
@@ -243,11 +265,11 @@ module list_control (
             STATUS:
             if (w_ready) begin
                 w_valid_reg <= 1'b0;
+                cycles_reg <= 64'd0;
                 state_reg <= STATUS_WAIT;
             end
             STATUS_WAIT:
             if (w_idle) begin
-                cycles_reg <= 64'd0;
                 w_clear_reg <= 1'b1;
                 if (last_job || whole_list_reg) state_reg <= END;
                 else if (fault_reg || w_failed) begin

@@ -132,6 +132,8 @@ module nearkv_attend (
     wire [12:0] prepare_index;
     wire prepare_alone;
     wire prepare_done;
+    wire prepare_walkable;
+    wire [1:0] loaded;
     wire prepare_faulty;
     wire [255:0] prepare_fault;
     wire [12:0] jobs;
@@ -178,10 +180,12 @@ module nearkv_attend (
         .prepare_job(prepare_job),
         .prepare_index(prepare_index),
         .prepare_alone(prepare_alone),
+        .prepare_walkable(prepare_walkable),
         .prepare_done(prepare_done),
         .prepare_faulty(prepare_faulty),
         .prepare_fault(prepare_fault),
         .jobs(jobs),
+        .loaded(loaded),
         .walk_valid(walk_valid),
         .walk_parity(walk_parity),
         .walk_ready(walk_ready),
@@ -320,6 +324,12 @@ module nearkv_attend (
     wire l_seen;
     wire [19:0] l_top;
     wire t_ready;
+    wire [511:0] near_data;
+    wire near_valid;
+    wire near_ready;
+    wire [511:0] near_data_queued;
+    wire near_valid_queued;
+    wire near_ready_queued;
     wire store_l_ready;
 
     job_prepare prepare (
@@ -332,6 +342,7 @@ module nearkv_attend (
         .job_start(prepare_job),
         .job_index(prepare_index),
         .alone(prepare_alone),
+        .walkable(prepare_walkable),
         .done(prepare_done),
         .faulty(prepare_faulty),
         .fault(prepare_fault),
@@ -348,6 +359,9 @@ module nearkv_attend (
         .s_error(read_error[3]),
         .s_valid(read_valid[3]),
         .s_ready(read_ready[3]),
+        .near_data(near_data),
+        .near_valid(near_valid),
+        .near_ready(near_ready),
         .limit_row_valid(limit_row_valid),
         .limit_row(limit_row),
         .limit_low(limit_low),
@@ -449,14 +463,17 @@ module nearkv_attend (
         .parity(walk_parity),
         .job_valid(walk_valid),
         .job_ready(walk_ready),
+        .near_data(near_data_queued),
+        .near_valid(near_valid_queued),
+        .near_ready(near_ready_queued),
         .cmd_word(cmd_word[2*58+:58]),
         .cmd_count(cmd_count[2*25+:25]),
         .cmd_valid(cmd_valid[2]),
         .cmd_ready(cmd_ready[2]),
-        .s_data(read_data[2*512+:512]),
-        .s_error(read_error[2]),
-        .s_valid(read_valid[2]),
-        .s_ready(read_ready[2]),
+        .far_data(read_data[2*512+:512]),
+        .far_error(read_error[2]),
+        .far_valid(read_valid[2]),
+        .far_ready(read_ready[2]),
         .failed(walk_failed),
         .failed_word(walk_failed_word),
         .crc_entry(crc_entry),
@@ -467,6 +484,20 @@ module nearkv_attend (
         .piece_valid(piece_valid),
         .piece_ready(piece_ready),
         .idle(walk_idle)
+    );
+
+    fifo #(
+        .WIDTH(512),
+        .DEPTH(16)
+    ) near_queue (
+        .clk(clk),
+        .rst(restart),
+        .s_data(near_data),
+        .s_valid(near_valid),
+        .s_ready(near_ready),
+        .m_data(near_data_queued),
+        .m_valid(near_valid_queued),
+        .m_ready(near_ready_queued)
     );
 
     fifo #(
@@ -703,6 +734,7 @@ module nearkv_attend (
         .visit(visit_queued),
         .visit_valid(visit_valid_queued),
         .visit_ready(visit_ready_queued),
+        .loaded(loaded),
         .k_row(k_row),
         .k_release(k_release),
         .v_release(v_release),
@@ -727,9 +759,7 @@ module nearkv_attend (
         .op_empty(op_empty)
     );
 
-    /* verilator lint_off UNUSEDSIGNAL */
     wire [4:0] unused_k_top;
-    /* verilator lint_on UNUSEDSIGNAL */
 
     block_buffer k_buffer (
         .clk(clk),
@@ -986,7 +1016,7 @@ module nearkv_attend (
         .job_done(bins_done)
     );
 
-    bin_address o_place (
+    bin_address state_place (
         .parity(prepare_index[0]),
         .big(prepared_big),
         .chunks(chunks),

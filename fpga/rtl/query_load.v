@@ -37,9 +37,14 @@ module query_load (
     output wire [31:0] position
 );
 
-    // words of 16 FP32 of the row at hand
-    reg [511:0] row_mem[0:15];
+    // words of 16 FP32 of two rows: one comes in while the other is converted
+    reg [511:0] row_mem[0:31];
     reg busy_reg;
+    // rows taken, word of the row that comes in, its largest exponent so far
+    reg [6:0] in_row_reg;
+    reg [3:0] in_word_reg;
+    reg [7:0] in_top_reg;
+    // the row to convert
     reg converting_reg;
     reg [6:0] row_reg;
     reg [3:0] word_reg;
@@ -48,10 +53,13 @@ module query_load (
     reg [6:0] bad_row_reg;
 
     wire [4:0] words = {chunks, 1'b0};
+    wire in_last = {1'b0, in_word_reg} + 5'd1 == words;
     wire last = {1'b0, word_reg} + 5'd1 == words;
     // the last half word of a row of 80 or 112 elements is padding
-    wire padding = half_last && last;
-    wire take = busy_reg && !converting_reg && s_valid;
+    wire in_padding = half_last && in_last;
+    // the last word of a row waits for the row before it
+    wire ready = busy_reg && in_row_reg != rows && (!in_last || !converting_reg || last);
+    wire take = ready && s_valid;
 
     // largest exponent field of the word
     reg [7:0] top_next;
@@ -59,11 +67,11 @@ module query_load (
     integer i;
 
     always @* begin
-        top_next = top_reg;
+        top_next = in_top_reg;
         nonfinite = 1'b0;
         for (i = 0; i < 16; i = i + 1) begin
-            if (!padding && s_data[i*32+23+:8] > top_next) top_next = s_data[i*32+23+:8];
-            if (!padding && s_data[i*32+23+:8] == 8'hFF) nonfinite = 1'b1;
+            if (!in_padding && s_data[i*32+23+:8] > top_next) top_next = s_data[i*32+23+:8];
+            if (!in_padding && s_data[i*32+23+:8] == 8'hFF) nonfinite = 1'b1;
         end
     end
 
@@ -92,7 +100,7 @@ module query_load (
         end
     endgenerate
 
-    assign s_ready = busy_reg && !converting_reg;
+    assign s_ready = ready;
     assign q_row = raw_row_reg;
     assign q_chunk = raw_word_reg[3:1];
     assign q_half = raw_word_reg[0];
@@ -106,19 +114,19 @@ module query_load (
 
     always @(posedge clk) begin
         if (take) begin
-            row_mem[word_reg] <= s_data;
-            top_reg <= top_next;
-            word_reg <= last ? 4'd0 : word_reg + 4'd1;
-            converting_reg <= last;
+            row_mem[{in_row_reg[0], in_word_reg}] <= s_data;
+            in_top_reg <= in_last ? 8'd1 : top_next;
+            in_word_reg <= in_last ? 4'd0 : in_word_reg + 4'd1;
+            if (in_last) in_row_reg <= in_row_reg + 7'd1;
             if (nonfinite && !bad_reg) begin
                 bad_reg <= 1'b1;
-                bad_row_reg <= row_reg;
+                bad_row_reg <= in_row_reg;
             end
         end
         raw_valid_reg <= busy_reg && converting_reg;
         if (converting_reg) begin
-            raw_reg <= row_mem[word_reg];
-            raw_padding_reg <= padding;
+            raw_reg <= row_mem[{row_reg[0], word_reg}];
+            raw_padding_reg <= half_last && last;
             raw_top_reg <= top_reg;
             raw_row_reg <= row_reg[5:0];
             raw_word_reg <= word_reg;
@@ -126,8 +134,11 @@ module query_load (
             if (last) begin
                 converting_reg <= 1'b0;
                 row_reg <= row_reg + 7'd1;
-                top_reg <= 8'd1;
             end
+        end
+        if (take && in_last) begin
+            converting_reg <= 1'b1;
+            top_reg <= top_next;
         end
         if (done) busy_reg <= 1'b0;
         if (start) begin
@@ -135,7 +146,9 @@ module query_load (
             converting_reg <= 1'b0;
             row_reg <= 7'd0;
             word_reg <= 4'd0;
-            top_reg <= 8'd1;
+            in_row_reg <= 7'd0;
+            in_word_reg <= 4'd0;
+            in_top_reg <= 8'd1;
             bad_reg <= 1'b0;
         end
         if (rst) begin

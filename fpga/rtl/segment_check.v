@@ -29,7 +29,6 @@ module segment_check (
 );
 
     // steps: tokens, first_position, k_addr, v_addr, crc_addr (itself, pages of K, of V, checksums), reserved words
-    localparam [4:0] STEP_RESERVED = 5'd8;
     localparam [4:0] STEP_END = 5'd16;
 
     reg busy_reg;

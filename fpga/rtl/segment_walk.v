@@ -18,15 +18,19 @@ module segment_walk (
     input wire job_valid,
     output wire job_ready,
 
-    // reader of segment descriptors
+    // the first 16 segments, kept by job_prepare
+    input wire [511:0] near_data,
+    input wire near_valid,
+    output wire near_ready,
+    // reader of the others
     output wire [57:0] cmd_word,
     output wire [24:0] cmd_count,
     output wire cmd_valid,
     input wire cmd_ready,
-    input wire [511:0] s_data,
-    input wire s_error,
-    input wire s_valid,
-    output wire s_ready,
+    input wire [511:0] far_data,
+    input wire far_error,
+    input wire far_valid,
+    output wire far_ready,
     // a descriptor could be read once and not again; stays until reset
     output wire failed,
     output wire [57:0] failed_word,
@@ -93,6 +97,11 @@ module segment_walk (
 
     // what comes after this segment
     wire [17:0] next_index = index_reg + 18'd1;
+    // the descriptor to look at: this one in LOAD, the next one in EMIT
+    wire is_near = (state_reg == LOAD ? index_reg : next_index) < 18'd16;
+    wire [511:0] s_data = is_near ? near_data : far_data;
+    wire s_valid = is_near ? near_valid : far_valid;
+    wire s_error = !is_near && far_error;
     wire more_segments = next_index < segments_reg;
     wire then_new = !new_reg && next_index == segments_reg && new_tokens_reg != 7'd0;
     wire known = !ends_segment || ends_block || !more_segments || s_valid;
@@ -113,9 +122,10 @@ module segment_walk (
 
     assign job_ready = state_reg == IDLE;
     assign cmd_word = list_word_reg;
-    assign cmd_count = {7'd0, segments_reg};
+    assign cmd_count = {7'd0, segments_reg} - 25'd16;
     assign cmd_valid = cmd_valid_reg;
-    assign s_ready = state_reg == LOAD && index_reg < segments_reg && !(s_valid && s_error);
+    assign near_ready = state_reg == LOAD && index_reg < segments_reg && is_near;
+    assign far_ready = state_reg == LOAD && index_reg < segments_reg && !is_near && !(s_valid && s_error);
     assign failed = failed_reg;
     assign failed_word = failed_word_reg;
     assign crc_entry = crc_reg;
@@ -133,9 +143,9 @@ module segment_walk (
         if (cmd_valid_reg && cmd_ready) cmd_valid_reg <= 1'b0;
         if (state_reg == IDLE && job_valid) begin
             state_reg <= LOAD;
-            list_word_reg <= job[`NK_JOB_SEGMENTS_ADDR_LSB+6+:58];
+            list_word_reg <= job[`NK_JOB_SEGMENTS_ADDR_LSB+6+:58] + 58'd16;
             segments_reg <= attend ? job[`NK_JOB_SEGMENTS_LSB+:18] : 18'd0;
-            cmd_valid_reg <= attend && job[`NK_JOB_SEGMENTS_LSB+:18] != 18'd0;
+            cmd_valid_reg <= attend && job[`NK_JOB_SEGMENTS_LSB+:18] > 18'd16;
             new_tokens_reg <= attend ? job[`NK_JOB_NEW_TOKENS_LSB+:7] : 7'd0;
             new_first_reg <= job[`NK_JOB_NEW_FIRST_LSB+:32];
             new_k_reg <= job[`NK_JOB_NEW_K_ADDR_LSB+6+:58];
@@ -152,7 +162,7 @@ module segment_walk (
             if (index_reg < segments_reg) begin
                 if (s_valid && s_error) begin
                     failed_reg <= 1'b1;
-                    failed_word_reg <= list_word_reg + {40'd0, index_reg};
+                    failed_word_reg <= list_word_reg + {40'd0, index_reg} - 58'd16;
                 end else if (s_valid) begin
                     state_reg <= EMIT;
                     left_reg <= s_data[`NK_SEGMENT_TOKENS_LSB+:22];

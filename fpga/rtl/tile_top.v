@@ -52,9 +52,7 @@ module tile_top (
     wire [21:0] head;
     wire head_valid;
     wire head_take;
-    /* verilator lint_off UNUSEDSIGNAL */
     wire room;
-    /* verilator lint_on UNUSEDSIGNAL */
 
     fifo #(
         .WIDTH(22),
@@ -92,10 +90,11 @@ module tile_top (
     wire [7:0] end_slot = {1'b0, slot} + tokens;
     wire [7:0] tile_end = {1'b0, tile, 4'd15} + 8'd1;
     wire last_tile = tile_end >= end_slot;
-    wire [7:0] needed = (last_tile ? end_slot : tile_end) - {1'b0, slot};
-    wire [9:0] written = rows_reg - base_reg;
-    wire there = written >= {2'd0, needed};
     wire [7:0] place = {1'b0, tile, step_reg[3:0]};
+    // the row at this place has been written, or there is none
+    wire [9:0] written = rows_reg - base_reg;
+    wire [7:0] nth = place - {1'b0, slot};
+    wire there = place >= end_slot || written > {2'd0, nth};
     wire nothing = tokens == 8'd0;
     wire stored = state_reg == STORE && step_reg == 5'd2;
     wire unit_end = stored && last_tile;
@@ -189,7 +188,7 @@ module tile_top (
 
     always @(posedge clk) begin
         f_slot_reg <= f_row[2:0];
-        scan_valid_reg <= state_reg == SCAN && place >= {1'b0, slot} && place < end_slot;
+        scan_valid_reg <= state_reg == SCAN && there && place >= {1'b0, slot} && place < end_slot;
         if (state_reg == SCAN) scan_first_reg <= place == {1'b0, slot} || step_reg == 5'd0;
 
         case (state_reg)
@@ -200,9 +199,10 @@ module tile_top (
             end
             WAIT: begin
                 step_reg <= 5'd0;
-                if (there && ahead_reg < 3'd2) state_reg <= SCAN;
+                if (ahead_reg < 3'd2) state_reg <= SCAN;
             end
-            SCAN: begin
+            SCAN:
+            if (there) begin
                 step_reg <= step_reg + 5'd1;
                 if (step_reg == 5'd15) begin
                     state_reg <= STORE;

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every bench needs: a clock, a reset, and numbers in and out of ports. No test of its own."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, RisingEdge
+
+SEED = 20
+
+
+def rng() -> random.Random:
+    return random.Random(SEED)
+
+
+def start(dut) -> None:
+    """Starts the clock; inputs change after its falling edge."""
+    cocotb.start_soon(Clock(dut.clk, 10, unit="ns").start())
+
+
+async def cycles(dut, n: int = 1) -> None:
+    """Waits until n rising edges have passed and the next falling edge has come."""
+    for _ in range(n):
+        await RisingEdge(dut.clk)
+    await FallingEdge(dut.clk)
+
+
+async def reset(dut, **inputs: int) -> None:
+    start(dut)
+    for name, value in inputs.items():
+        getattr(dut, name).value = value
+    dut.rst.value = 1
+    await cycles(dut, 3)
+    dut.rst.value = 0
+
+
+def signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> (bits - 1) & 1 else value
+
+
+def unsigned(value: int, bits: int) -> int:
+    return value & ((1 << bits) - 1)
+
+
+def pack(values: list[int], bits: int) -> int:
+    """Values side by side, the first lowest."""
+    return sum(unsigned(v, bits) << (i * bits) for i, v in enumerate(values))
+
+
+def unpack(word: int, bits: int, count: int) -> list[int]:
+    return [word >> (i * bits) & ((1 << bits) - 1) for i in range(count)]
