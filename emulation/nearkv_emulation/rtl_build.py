@@ -92,7 +92,19 @@ def _build(folder: Path, target: Path, wave: bool) -> None:
     env = environment()
     work = folder / "obj"
     shutil.rmtree(work, ignore_errors=True)
-    command = ["verilator", "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "unique", "--x-initial", "unique"]
+    command = [
+        "verilator",
+        "--cc",
+        "--exe",
+        "--build",
+        "-j",
+        "2",
+        "-O3",
+        "--x-assign",
+        "unique",
+        "--x-initial",
+        "unique",
+    ]
     command += ["--language", "1364-2005", "-Wno-fatal", "-Wno-lint", "--no-assert", "--noassert", "--Mdir", str(work)]
     command += ["--top-module", TOP, f"-I{rtl_folder()}", "--output-split", "20000"]
     command += ["-CFLAGS", f"{_CXX_FLAGS} -fPIC -I{HARNESS}" + (" -DNEARKV_WAVE" if wave else "")]

@@ -17,6 +17,7 @@ BENCH = Path(__file__).parent / "bench"
 def simulate(module: str, bench: str, simulator: str, folder: Path, parameters: dict[str, int] | None = None) -> None:
     """AssertionError with the names of the tests that failed, or when none ran."""
     saved = dict(os.environ)
+    results = folder / "results.xml"
     os.environ.update(environment())
     # The runner hands its own sys.path to the simulator.
     sys.path.insert(0, str(BENCH))
@@ -34,18 +35,19 @@ def simulate(module: str, bench: str, simulator: str, folder: Path, parameters: 
             timescale=("1ns", "1ps"),
             always=True,
         )
-        results = runner.test(
+        runner.test(
             hdl_toplevel=module,
             test_module=bench,
             build_dir=folder,
             test_dir=folder,
-            results_xml=str(folder / "results.xml"),
+            results_xml=str(results),
             seed=1,
             timescale=("1ns", "1ps") if simulator == "icarus" else None,
         )
     except SystemExit as stop:
-        # The runner exits, at times with 0, when the simulator has left no results.
-        raise AssertionError(f"{bench} on {simulator} ended without results") from stop
+        # The runner exits when a test failed, and at times with 0 when the simulator has left no results.
+        if not results.exists():
+            raise AssertionError(f"{bench} on {simulator} ended without results") from stop
     finally:
         sys.path.remove(str(BENCH))
         os.environ.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fpga/rtl is clean under Verilator's and Icarus' warnings, parses with pyverilog, and its tables are what is generated."""
+"""fpga/rtl: no warning of Verilator or Icarus, parses with pyverilog, its tables are what is generated."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def test_pyverilog_reads_every_file(tmp_path: Path) -> None:
         debug=False,
         preprocess_include=[str(rtl_folder())],
     )
-    names = {definition.name for definition in codeparser.parse().description.definitions if hasattr(definition, "name")}
+    names = {
+        definition.name for definition in codeparser.parse().description.definitions if hasattr(definition, "name")
+    }
     assert {path.stem for path in SOURCES} <= names
 
 

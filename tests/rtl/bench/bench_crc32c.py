@@ -3,8 +3,8 @@
 
 import cocotb
 import google_crc32c
-from cocotb.triggers import Timer
 from clocked import cycles, rng, start
+from cocotb.triggers import Timer
 
 
 @cocotb.test()

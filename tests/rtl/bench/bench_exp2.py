@@ -17,7 +17,12 @@ def expected(fraction: int) -> int:
 async def table_and_chord(dut):
     random = rng()
     start(dut)
-    inputs = sorted({i << 14 for i in range(1024)} | {(i << 14) + 16383 for i in range(1024)} | {2**24 - 1 - i for i in range(8)} | {random.getrandbits(24) for _ in range(1000)})
+    inputs = sorted(
+        {i << 14 for i in range(1024)}
+        | {(i << 14) + 16383 for i in range(1024)}
+        | {2**24 - 1 - i for i in range(8)}
+        | {random.getrandbits(24) for _ in range(1000)}
+    )
     results = []
     for fraction in [*inputs, 0, 0, 0]:
         dut.fraction.value = fraction

@@ -30,12 +30,23 @@ def expected(bins: list[int]) -> int:
 async def nearest_even(dut):
     random = rng()
     start(dut)
-    cases = [[0, 0, 0], [0, 0, 1], [0, 0, -1], [-1, 2**32, 0], [1 << 24, 1 << 31, 0], [1, 128 << 1, 0], [2**49 - 1, -1, -1], [-(2**49), 0, 0]]
+    cases = [
+        [0, 0, 0],
+        [0, 0, 1],
+        [0, 0, -1],
+        [-1, 2**32, 0],
+        [1 << 24, 1 << 31, 0],
+        [1, 128 << 1, 0],
+        [2**49 - 1, -1, -1],
+        [-(2**49), 0, 0],
+    ]
     for kept in (2**23, 2**23 + 1, 2**24 - 1):
         cases += [[kept, 2**31, low] for low in (-1, 0, 1)]
         cases += [[-kept, -(2**31), low] for low in (-1, 0, 1)]
     for _ in range(800):
-        cases.append([random.randint(-(1 << random.randint(0, 49)), (1 << random.randint(0, 49)) - 1) for _ in range(3)])
+        cases.append(
+            [random.randint(-(1 << random.randint(0, 49)), (1 << random.randint(0, 49)) - 1) for _ in range(3)]
+        )
     results = []
     for bins in [*cases, *[[0, 0, 0]] * 5]:
         dut.s_bins.value = pack(bins, 50)

@@ -2,8 +2,8 @@
 """score_unit: product, one rounding, clamping and weight for dots and shifts over their whole range."""
 
 import cocotb
-from clocked import cycles, rng, signed, start, unsigned
 from bench_exp2 import expected as mantissa
+from clocked import cycles, rng, signed, start, unsigned
 
 
 def score(dot: int, scale: int, shift: int) -> tuple[int, bool]:
@@ -23,6 +23,8 @@ async def whole_range(dut):
         dot = signed(random.getrandbits(bits), bits) if i % 7 else random.choice([-(2**54), 2**54 - 1, 0, 1, -1])
         shift = random.randint(-310, 225) if i % 3 == 0 else random.randint(-60, 10)
         cases.append((dot, random.randint(2**23, 2**24 - 1), shift))
+    dut.s_valid.value = 0
+    await cycles(dut)
     results = []
     for dot, scale, shift in [*cases, *[(0, 2**23, 0)] * 7]:
         dut.s_dot.value, dut.s_scale.value, dut.s_shift.value = unsigned(dot, 55), scale, unsigned(shift, 10)
