@@ -23,7 +23,17 @@ def simulate(module: str, bench: str, simulator: str, folder: Path, parameters: 
     sys.path.insert(0, str(BENCH))
     try:
         runner = get_runner(simulator)
-        verilator = ["-O1", "-Wno-fatal", "-Wno-lint", "--x-initial", "unique", "--x-assign", "unique"]
+        verilator = [
+            "--language",
+            "1364-2005",
+            "-O1",
+            "-Wno-fatal",
+            "-Wno-lint",
+            "--x-initial",
+            "unique",
+            "--x-assign",
+            "unique",
+        ]
         build = {"verilator": verilator, "icarus": ["-g2005"]}[simulator]
         runner.build(
             sources=rtl_sources(),
