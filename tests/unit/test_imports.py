@@ -68,3 +68,13 @@ def test_importing_the_driver_opens_no_transport() -> None:
     code = "import sys, nearkv_driver.device; print([m for m in sys.modules if m.startswith('nearkv_emulation')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_tests_are_those_of_the_repository() -> None:
+    """Wheels (pyverilog's is one) may leave a top-level `tests` in site-packages; ours must win."""
+    import tests
+
+    assert Path(str(tests.__file__)).resolve() == ROOT / "tests" / "__init__.py"
+    code = "import tests; print(tests.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()).resolve() == ROOT / "tests" / "__init__.py"
