@@ -7,7 +7,7 @@ STAMP := .venv/.setup-done
 # Two threads that spin on one busy core are far slower than one; the tests run in two processes instead.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TEST_WORKERS ?= 2
-CXX_SOURCES := $(shell git ls-files 'fpga/hls/*.cpp' 'fpga/hls/*.hpp' 'fpga/hls/*.h' 2>/dev/null | grep -v -e regmap.hpp -e exp2_table.hpp)
+CXX_SOURCES := $(shell git ls-files 'fpga/hls/*.cpp' 'fpga/hls/*.hpp' 'fpga/hls/*.h' 'emulation/*.cpp' 'emulation/*.hpp' 2>/dev/null | grep -v -e regmap.hpp -e exp2_table.hpp)
 
 .PHONY: help demo test soak lint format contract bench clean
 .DEFAULT_GOAL := help
@@ -32,12 +32,13 @@ test: $(STAMP) ## the whole test suite
 soak: $(STAMP) ## long random runs that the test suite leaves out
 	@$(ONE_THREAD) $(PYTHON) -m pytest -m soak --timeout 3600
 
-lint: $(STAMP) ## ruff, mypy, clang-format, and generated files against fpga/regmap.toml
+lint: $(STAMP) ## ruff, mypy, clang-format, Verilator, and generated files against their sources
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -m nearkv_driver.regmap_gen --check
 	@.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
+	@$(PYTHON) -m pytest tests/rtl/test_sources.py -k 'lint or tables'
 
 format: $(STAMP) ## rewrite sources in the house format
 	@$(PYTHON) -m ruff check --fix --quiet . ; $(PYTHON) -m ruff format .

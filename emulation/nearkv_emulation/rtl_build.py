@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import platformdirs
+
+from nearkv_emulation.build import Compiler
 
 TOP = "nearkv_attend"
 HARNESS = Path(__file__).parent / "harness"
@@ -66,45 +70,37 @@ def environment() -> dict[str, str]:
     return env
 
 
-def _inputs() -> list[Path]:
-    return [*rtl_sources(), *sorted(rtl_folder().glob("*.vh")), *sorted(HARNESS.iterdir()), Path(__file__)]
-
-
 def library(cache: Path | None = None, wave: bool = False) -> Path:
     """Path of the library, built when it is not in the cache. Raises ToolMissing or RuntimeError with the log's end."""
-    cache = cache or Path(platformdirs.user_cache_dir("nearkv")) / "rtl"
-    digest = hashlib.sha256(repr((_CXX_FLAGS, _OPTIMISE, wave)).encode())
-    for path in _inputs():
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    folder = cache / digest.hexdigest()[:24]
-    target = folder / f"lib{TOP}.so"
+    env = environment()
+    cache = cache or platformdirs.user_cache_path("nearkv") / "rtl"
+    target = cache / f"{TOP}-{_key(wave)}.so"
     if target.exists():
         return target
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
+    cache.mkdir(parents=True, exist_ok=True)
+    # Whoever waits here finds the library in place afterwards, and builds nothing.
+    with target.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
-            _build(folder, target, wave)
+            with tempfile.TemporaryDirectory(dir=cache) as work:
+                _build(Path(work), target, wave, env)
     return target
 
 
-def _build(folder: Path, target: Path, wave: bool) -> None:
-    env = environment()
-    work = folder / "obj"
-    shutil.rmtree(work, ignore_errors=True)
-    command = [
-        "verilator",
-        "--cc",
-        "--exe",
-        "--build",
-        "-j",
-        "2",
-        "-O3",
-        "--x-assign",
-        "unique",
-        "--x-initial",
-        "unique",
-    ]
+def _key(wave: bool) -> str:
+    """Hash of all that decides what is built, the compiler and the processor it builds for among it."""
+    tools = (Compiler().describe(tuple(_CXX_FLAGS.split())), importlib.metadata.version("verilator"))
+    digest = hashlib.sha256(repr((_CXX_FLAGS, _OPTIMISE, wave, tools)).encode())
+    for path in [*rtl_sources(), *sorted(rtl_folder().glob("*.vh")), *sorted(HARNESS.iterdir()), Path(__file__)]:
+        if path.is_file():
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _build(work: Path, target: Path, wave: bool, env: dict[str, str]) -> None:
+    """Builds in a scratch folder and renames, so that nobody loads half a file."""
+    command = ["verilator", "--cc", "--exe", "--build", "-j", "2", "-O3"]
+    command += ["--x-assign", "unique", "--x-initial", "unique"]
     command += ["--language", "1364-2005", "-Wno-fatal", "-Wno-lint", "--no-assert", "--noassert", "--Mdir", str(work)]
     command += ["--top-module", TOP, f"-I{rtl_folder()}", "--output-split", "20000"]
     command += ["-CFLAGS", f"{_CXX_FLAGS} -fPIC -I{HARNESS}" + (" -DNEARKV_WAVE" if wave else "")]
@@ -112,7 +108,7 @@ def _build(folder: Path, target: Path, wave: bool) -> None:
     command += ["-MAKEFLAGS", _OPTIMISE]
     command += ["--trace-fst"] if wave else []
     command += [*map(str, rtl_sources()), str(HARNESS / "rtl_kernel.cpp")]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    done = subprocess.run(command, env=env, cwd=work, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"verilator failed ({done.returncode}):\n{(done.stdout + done.stderr)[-4000:]}")
     os.replace(work / target.name, target)

@@ -18,7 +18,8 @@ def simulate(module: str, bench: str, simulator: str, folder: Path, parameters: 
     """AssertionError with the names of the tests that failed, or when none ran."""
     saved = dict(os.environ)
     results = folder / "results.xml"
-    os.environ.update(environment())
+    if simulator == "verilator":
+        os.environ.update(environment())
     # The runner hands its own sys.path to the simulator.
     sys.path.insert(0, str(BENCH))
     try:

@@ -10,6 +10,9 @@ from nearkv_emulation.rtl import RtlCard, RtlKernel
 from tests.hls.test_equality import damaged
 from tests.rtl.test_equality import LIMIT, differing
 from tests.support.random_jobs import random_image
+from tests.support.rtl_tools import needs_verilator, patient
+
+pytestmark = [needs_verilator, patient]
 
 
 @pytest.mark.parametrize("first", range(0, 400, 100))

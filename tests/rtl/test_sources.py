@@ -10,20 +10,26 @@ import pytest
 from nearkv_emulation import rtl_tables
 from nearkv_emulation.rtl_build import TOP, environment, rtl_folder, rtl_sources
 
+from tests.support.rtl_tools import needs_icarus, needs_pyverilog, needs_verilator, patient
+
+pytestmark = patient
+
 SOURCES = rtl_sources()
 
 
-def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)
+def ran(command: list[str], folder: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
 
 
+@needs_verilator
 def test_verilator_lint(tmp_path: Path) -> None:
     folder = rtl_folder()
     command = ["verilator", "--lint-only", "-Wall", "--language", "1364-2005", f"-I{folder}", "--top-module", TOP]
-    done = ran([*command, str(folder / "lint.vlt"), *map(str, SOURCES)], tmp_path)
+    done = ran([*command, str(folder / "lint.vlt"), *map(str, SOURCES)], tmp_path, environment())
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@needs_icarus
 def test_icarus_lint(tmp_path: Path) -> None:
     done = ran(["iverilog", "-g2005", "-Wall", "-t", "null", f"-I{rtl_folder()}", *map(str, SOURCES)], tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -40,8 +46,11 @@ def test_one_module_of_this_name(path: Path) -> None:
     assert "`default_nettype none" in text
 
 
+@needs_pyverilog
+@needs_icarus  # pyverilog runs it as its preprocessor
 def test_pyverilog_reads_every_file(tmp_path: Path) -> None:
-    parser = pytest.importorskip("pyverilog.vparser.parser", reason="pyverilog is not installed")
+    from pyverilog.vparser import parser
+
     codeparser = parser.VerilogCodeParser(
         [str(path) for path in SOURCES],
         preprocess_output=str(tmp_path / "pp.v"),

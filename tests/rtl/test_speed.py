@@ -12,6 +12,9 @@ from nearkv_emulation.rtl import MemoryTiming, RtlCard, RtlKernel
 from numpy.typing import NDArray
 
 from tests.support.jobs import Job, Segment, build
+from tests.support.rtl_tools import needs_verilator, patient
+
+pytestmark = [needs_verilator, patient]
 
 LATENCY = 40
 

@@ -68,7 +68,8 @@ struct ReadWord {
 // The read side of a master: takes bursts, gives one word per cycle at most.
 class Reader {
   public:
-    Reader(const char* name, Space& space, Timing& timing, uint64_t seed) : name_(name), space_(space), timing_(timing) {
+    Reader(const char* name, Space& space, Timing& timing, uint64_t seed)
+        : name_(name), space_(space), timing_(timing) {
         random_.state = seed * 2654435761u + 88172645463325252u;
     }
     bool ready = true;
@@ -152,7 +153,8 @@ class Reader {
 // The write side of a master that writes single beats.
 class Writer {
   public:
-    Writer(const char* name, Space& space, Timing& timing, uint64_t seed) : name_(name), space_(space), timing_(timing) {
+    Writer(const char* name, Space& space, Timing& timing, uint64_t seed)
+        : name_(name), space_(space), timing_(timing) {
         random_.state = seed * 2654435761u + 362436069u;
     }
     bool aw_ready = true;

@@ -38,7 +38,9 @@ class Card {
     uint64_t words(int master) const { return master == 0 ? kv_.words : master == 1 ? ctl_.words : out_.words; }
     bool interrupt() const { return top_->__SYM__interrupt; }
     const char* broken() const {
-        return !kv_.broken.empty() ? kv_.broken.c_str() : !ctl_.broken.empty() ? ctl_.broken.c_str() : out_.broken.c_str();
+        return !kv_.broken.empty()    ? kv_.broken.c_str()
+               : !ctl_.broken.empty() ? ctl_.broken.c_str()
+                                      : out_.broken.c_str();
     }
 
     void reset(uint32_t cycles) {
@@ -191,8 +193,12 @@ class Card {
 using nearkv::Card;
 
 extern "C" {
-Card* nearkv_card_new(uint64_t seed) { return new Card(seed); }
-void nearkv_card_free(Card* card) { delete card; }
+Card* nearkv_card_new(uint64_t seed) {
+    return new Card(seed);
+}
+void nearkv_card_free(Card* card) {
+    delete card;
+}
 void nearkv_card_region(Card* card, int master, uint64_t base, uint8_t* memory, uint64_t nbytes) {
     card->space(master).add(base, memory, nbytes);
 }
@@ -202,16 +208,34 @@ void nearkv_card_clear_regions(Card* card) {
 void nearkv_card_timing(Card* card, int master, uint32_t latency, uint32_t stall, uint32_t reorder) {
     card->timing(master) = {latency, stall, reorder};
 }
-void nearkv_card_reset(Card* card, uint32_t cycles) { card->reset(cycles); }
-int nearkv_card_write(Card* card, uint32_t address, uint32_t value) { return card->write(address, value); }
-int nearkv_card_read(Card* card, uint32_t address, uint32_t* value) { return card->read(address, value); }
-uint64_t nearkv_card_run(Card* card, uint64_t limit) { return card->run(limit); }
+void nearkv_card_reset(Card* card, uint32_t cycles) {
+    card->reset(cycles);
+}
+int nearkv_card_write(Card* card, uint32_t address, uint32_t value) {
+    return card->write(address, value);
+}
+int nearkv_card_read(Card* card, uint32_t address, uint32_t* value) {
+    return card->read(address, value);
+}
+uint64_t nearkv_card_run(Card* card, uint64_t limit) {
+    return card->run(limit);
+}
 void nearkv_card_tick(Card* card, uint64_t cycles) {
     while (cycles-- != 0) card->tick();
 }
-int nearkv_card_interrupt(Card* card) { return card->interrupt(); }
-uint64_t nearkv_card_cycles(Card* card) { return card->cycles(); }
-uint64_t nearkv_card_words(Card* card, int master) { return card->words(master); }
-const char* nearkv_card_broken(Card* card) { return card->broken(); }
-int nearkv_card_wave(Card* card, const char* path) { return card->wave(path); }
+int nearkv_card_interrupt(Card* card) {
+    return card->interrupt();
+}
+uint64_t nearkv_card_cycles(Card* card) {
+    return card->cycles();
+}
+uint64_t nearkv_card_words(Card* card, int master) {
+    return card->words(master);
+}
+const char* nearkv_card_broken(Card* card) {
+    return card->broken();
+}
+int nearkv_card_wave(Card* card, const char* path) {
+    return card->wave(path);
+}
 }
