@@ -14,7 +14,8 @@ import numpy as np
 from nearkv_driver.pagestore import aligned_buffer, page_crcs
 from numpy.typing import NDArray
 
-from nearkv.card_store import CardSequence, CardStore, Rows
+from nearkv.card_sequence import CardSequence
+from nearkv.card_store import CardStore, Rows
 from nearkv.layout import ModelLayout
 from nearkv.pages import extents, pieces, whole_units
 from nearkv.volume_errors import PageMismatch
@@ -113,6 +114,33 @@ def truncate(card: CardStore, sequence: CardSequence, length: int, rows: NDArray
         tail = replace(sequence.tail, tokens=max(0, length - sequence.tail.first))
         card.volume.index.set_tail(sequence.record, tail)
         sequence.tail = tail
+
+
+def own_group(card: CardStore, sequence: CardSequence, tokens: int) -> None:
+    """Copies the group that holds the last of whole units [0, tokens) when others read what is going to be written
+    there: a named sequence has one group per extent, so it cannot go on in another one. The index follows."""
+    number = sequence.groups_of(tokens) - 1
+    if sequence.record is None or tokens % card.layout.extent_tokens == 0:
+        return
+    if card.may_write(sequence, sequence.groups[number], tokens):
+        return
+    old, heads = sequence.groups[number].place, len(sequence.heads)
+    place = card.volume.take(heads)
+    try:
+        view = aligned_buffer(sequence.map.nbytes)
+        card.volume.read_into(old, 0, view)
+        card.volume.write(place, 0, view)
+        card.volume.sync()
+        card.volume.index.move_group(sequence.record, number, place)
+    except BaseException:
+        card.volume.release(place, heads)
+        raise
+    try:
+        card.replace(sequence, number, place)
+    except BaseException:
+        card.volume.index.move_group(sequence.record, number, old)
+        card.volume.release(place, heads)
+        raise
 
 
 def _cut(layout: ModelLayout, sequence: CardSequence, spills: Sequence[SpillRecord], tokens: int) -> list[SpillRecord]:

@@ -152,7 +152,7 @@ def _explain(error: JobError, some: Sequence[Entry], call: Attention) -> None:
     if index is not None:
         group = part.data.groups[index]
         how = "streamed" if index in entry.streamed else "in card memory"
-        extent = part.data.stripe.extent(index)
+        extent = group.first // call.layout.extent_tokens
         error.add_note(f"the segment is extent {extent}, {how}, from {part.card.volume.path(group.place)}")
 
 
@@ -162,4 +162,4 @@ def _extent(error: JobError, entry: Entry, call: Attention) -> int | None:
     if segment >= len(entry.job.segments) or not entry.job.segments["crc_addr"][segment]:
         return None
     first = int(entry.job.segments["first_position"][segment])
-    return first // call.layout.extent_tokens // entry.source.part.data.stripe.of
+    return entry.source.part.data.number(first)

@@ -9,16 +9,15 @@ handles the extents of its stripe, which is all of them unless tokens are split 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import OutOfDeviceMemory
 from nearkv_driver.pagestore import aligned_buffer, page_crcs
 from nearkv_driver.regmap import PAGE_BYTES
-from nearkv_driver.transport import Buffer
 from numpy.typing import NDArray
 
+from nearkv.card_sequence import CardSequence, Group
 from nearkv.card_thread import CardThread
 from nearkv.extents import ExtentRun
 from nearkv.layout import ModelLayout
@@ -30,52 +29,10 @@ from nearkv.stream_options import StreamOptions
 from nearkv.tail import slot_rows
 from nearkv.volume import Volume
 from nearkv.volume_errors import PageMismatch
-from nearkv.volume_index import Place, TailRecord
+from nearkv.volume_index import Place
 from nearkv.wave_reader import RecordRead, WaveReader
 
 Rows = NDArray[np.float16]
-
-
-@dataclass(eq=False)
-class Group:
-    """An extent group: on the volume, in card memory (or None), and its checksums [layers, heads, pages, 2 (K, V)].
-
-    `written` is how many tokens each layer's pages hold; `version` rises when pages are written again. While `loading`
-    is not zero, a writer thread fills its card memory.
-    """
-
-    run: ExtentRun | None
-    place: Place
-    crcs: NDArray[np.uint32]
-    written: list[int]
-    version: int = 0
-    loading: int = 0
-
-    def overwrite(self, layer: int, piece: Piece) -> None:
-        """These pages are about to be written: what was read from them earlier is another version."""
-        if piece.first < self.written[layer]:
-            self.version += 1
-        self.written[layer] = piece.first + piece.tokens
-
-
-@dataclass(eq=False)
-class CardSequence:
-    """What one card holds of one sequence. `heads` are KV heads of the model, ascending.
-
-    With a name, `record` is its number in the volume's index, of which `committed` tokens are whole units and `tail`
-    the partial unit; both are None, 0, None without a name. `groups` are those of `stripe`; the card that has the first
-    extents has the tail too.
-    """
-
-    heads: tuple[int, ...]
-    map: GroupMap
-    tail_slots: Buffer | None
-    table: SegmentTable
-    stripe: Stripe = WHOLE
-    groups: list[Group] = field(default_factory=list)
-    record: int | None = None
-    committed: int = 0
-    tail: TailRecord | None = None
 
 
 class CardStore:
@@ -120,7 +77,7 @@ class CardStore:
                 tail = self.residency.before_extents(lambda: self.device.alloc(nbytes), self._other_nbytes)
             except OutOfDeviceMemory as error:
                 raise self._full("the tail of a new sequence", error) from error
-        table = SegmentTable(layout, len(heads), tail.address if tail else 0, rows, stripe)
+        table = SegmentTable(layout, len(heads), tail.address if tail else 0, rows)
         sequence = CardSequence(heads, GroupMap(layout, len(heads)), tail, table, stripe)
         self.sequences.append(sequence)
         return sequence
@@ -131,34 +88,80 @@ class CardStore:
         if sequence.tail_slots is not None:
             sequence.tail_slots.free()
         for group in sequence.groups:
-            self._leave(group)
-            if not keep_pages:
-                self.volume.release(group.place, len(sequence.heads))
+            self._leave(sequence, group, keep_pages=keep_pages)
         if sequence.tail and not keep_pages:
             self.volume.release(sequence.tail.place, len(sequence.heads))
         sequence.groups.clear()
 
     def reserve(self, sequence: CardSequence, tokens: int) -> None:
-        """Takes space, and memory if there is some, for tokens [0, tokens); what it took stays when it raises."""
-        while len(sequence.groups) < sequence.stripe.count(extents(tokens, self.layout.extent_tokens)):
+        """Takes space, and memory if there is some, for tokens [0, tokens); what it took stays when it raises.
+
+        Where others read the extent that the next unit belongs to, the unit goes to a group of the sequence's own.
+        """
+        stored, size = sequence.table.stored, self.layout.extent_tokens
+        if tokens > stored and sequence.groups and stored // size == sequence.groups[-1].first // size:
+            group = sequence.groups[-1]
+            if group.first <= stored and not self.may_write(sequence, group, stored):
+                self.attach(sequence, None, stored)
+            elif group.first <= stored:
+                group.writer = sequence
+        while sequence.extents(size) < sequence.stripe.count(extents(tokens, size)):
             self.attach(sequence, None)
 
-    def attach(self, sequence: CardSequence, place: Place | None) -> Group:
-        """The sequence's next group: `place` on the volume (None takes a new one), and card memory if there is some."""
-        heads, known = len(sequence.heads), place is not None
+    def attach(self, sequence: CardSequence, place: Place | None, first: int | None = None) -> Group:
+        """The sequence's next group, from position `first` on (None: its next extent).
+
+        At `place` on the volume (None takes one), and in card memory if there is some.
+        """
+        heads, known, size = len(sequence.heads), place is not None, self.layout.extent_tokens
+        first = sequence.stripe.extent(sequence.extents(size)) * size if first is None else first
         place = place or self.volume.take(heads)
         run = self.residency.take(heads, self._other_nbytes())
         crcs = np.zeros((self.layout.layers, heads, self.layout.extent_pages, 2), np.uint32)
-        group = Group(run, place, crcs, [self.layout.extent_tokens if known else 0] * self.layout.layers)
+        group = Group(run, place, crcs, [size if known else 0] * self.layout.layers, first, sequence)
         sequence.groups.append(group)
         return group
 
     def trim(self, sequence: CardSequence, groups: int) -> None:
         """Gives back all groups from number `groups` on; the index must not name them any more."""
         while len(sequence.groups) > groups:
-            group = sequence.groups.pop()
-            self._leave(group)
-            self.volume.release(group.place, len(sequence.heads))
+            self._leave(sequence, sequence.groups.pop(), keep_pages=False)
+
+    def may_write(self, sequence: CardSequence, group: Group, stored: int) -> bool:
+        """Whether the sequence, which has `stored` tokens, may write what follows them into the group."""
+        if self.volume.users(group.place) > 1:  # the index keeps pages for a name that is not open, or open elsewhere
+            return group.writer is sequence and stored >= group.frozen
+        return group.users == 1 or (group.writer in (sequence, None) and stored >= group.frozen)
+
+    def fork(self, sequence: CardSequence) -> CardSequence:
+        """A sequence without a name that shares the groups of this one, whose layers all hold the same whole units. Its
+        tail is empty."""
+        child = self.add(sequence.heads, sequence.stripe)
+        child.table.copy_stored(sequence.table)
+        stored, size = sequence.table.stored, self.layout.extent_tokens
+        child.groups.extend(sequence.groups[: sequence.groups_of(stored)])
+        for group in child.groups:
+            group.users += 1
+            group.frozen = max(group.frozen, min(stored, group.first - group.first % size + size))
+        return child
+
+    def replace(self, sequence: CardSequence, number: int, place: Place) -> None:
+        """Group `number` lies at `place` from now on, where the caller has written its bytes; card memory gets them, if
+        there is some. What it shared stays with the others."""
+        old = sequence.groups[number]
+        run = self.residency.take(len(sequence.heads), self._other_nbytes())
+        group = Group(run, place, old.crcs.copy(), list(old.written), old.first, sequence)
+        try:
+            self._load(group, 0, sequence.map.nbytes)
+            if run is not None:
+                self.device.upload(run.crcs, group.crcs.tobytes(), run.crc_offset)
+        except BaseException:
+            if run is not None:
+                self.residency.release(run)
+            raise
+        sequence.groups[number] = group
+        sequence.table.rebuild(sequence.groups)
+        self._leave(sequence, old, keep_pages=False)
 
     def write(self, sequence: CardSequence, layer: int, first: int, rows: Rows) -> None:
         """Whole units to the volume; their checksums stay with the groups. Not durable before `Volume.sync`."""
@@ -261,8 +264,7 @@ class CardStore:
 
     def placed(self, sequence: CardSequence, first: int, end: int) -> Iterator[tuple[Group, Piece]]:
         """The groups of this card that hold tokens [first, end), with what of them lies in each."""
-        for index, piece in sequence.stripe.pieces(first, end, self.layout.extent_tokens):
-            yield sequence.groups[index], piece
+        return sequence.pieces(first, end, self.layout.extent_tokens)
 
     def crcs_of(self, group: Group, layer: int, piece: Piece) -> NDArray[np.uint32]:
         """View of the checksums of a piece: [heads, pages, 2 (K, V)]."""
@@ -270,20 +272,29 @@ class CardStore:
         pages = piece.tokens * self.layout.row_nbytes // PAGE_BYTES
         return group.crcs[layer, :, first : first + pages]
 
-    def _leave(self, group: Group) -> None:
+    def _leave(self, sequence: CardSequence, group: Group, *, keep_pages: bool) -> None:
+        """The sequence does not use the group any more; `keep_pages`: the index still names its place."""
+        group.users -= 1
+        if group.writer is sequence:
+            group.writer = None
+        if group.users:
+            if keep_pages:
+                self.volume.hold(group.place)
+            return
         if group.run is not None:
             self.residency.release(group.run)
             group.run = None
+        if not keep_pages:
+            self.volume.release(group.place, len(sequence.heads))
 
     def _evicted(self, run: ExtentRun) -> bool:
         """Forgets the memory of a group; False, and nothing, while a writer fills it."""
-        for sequence in self.sequences:
-            for index, group in enumerate(sequence.groups):
-                if group.run is run:
-                    if group.loading:
-                        return False
-                    group.run = None
-                    sequence.table.evict(index)
+        users = [(s, index) for s in self.sequences for index, group in enumerate(s.groups) if group.run is run]
+        if any(sequence.groups[index].loading for sequence, index in users):
+            return False
+        for sequence, index in users:
+            sequence.groups[index].run = None
+            sequence.table.evict(index)
         return True
 
     def _other_nbytes(self) -> int:

@@ -15,12 +15,12 @@ from nearkv.pages import GroupMap
 from nearkv.volume_index import Place
 
 if TYPE_CHECKING:
-    from nearkv.card_store import Group
+    from nearkv.card_sequence import Group
 
 
 @dataclass(frozen=True)
 class Fetch:
-    """The first `tokens` tokens of one layer of an extent group, all its `heads`; equal when the bytes are the same.
+    """Tokens [first, tokens) of one layer of an extent group, all its `heads`; equal when the bytes are the same.
 
     `version` is that of the group when this was planned: it rises when pages of the group are written again.
     """
@@ -30,6 +30,7 @@ class Fetch:
     layer: int
     tokens: int
     heads: int
+    first: int = 0
 
     @property
     def current(self) -> bool:
@@ -72,11 +73,12 @@ def _pieces(wave: Sequence[Fetch], layout: ModelLayout) -> Iterator[Request]:
     for fetch in wave:
         shape, place = GroupMap(layout, fetch.heads), fetch.group.place
         start, half = shape.offset(fetch.layer, 0), layout.extent_nbytes // 2
-        if fetch.tokens == layout.extent_tokens:
+        if fetch.tokens - fetch.first == layout.extent_tokens:
             yield Request(place, start, at, fetch.nbytes(layout))
         else:
-            for i in range(2 * fetch.heads):
-                yield Request(place, start + i * half, at + i * half, fetch.tokens * layout.row_nbytes)
+            nbytes = (fetch.tokens - fetch.first) * layout.row_nbytes
+            for inside in range(fetch.first * layout.row_nbytes, 2 * fetch.heads * half, half):
+                yield Request(place, start + inside, at + inside, nbytes)
         at += fetch.nbytes(layout)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from nearkv_driver.commands import AttendJob, SegmentTable
-from nearkv_driver.regmap import SEGMENT
+from nearkv_driver.regmap import PAGE_BYTES, SEGMENT
 from nearkv_driver.sizes import state_nbytes
 
 from nearkv.layout import ModelLayout
@@ -28,7 +28,7 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A job and whose it is: KV head `head`. `streamed` names the extents of its first segments; `last`: it gives the
+    """A job and whose it is: KV head `head`. `streamed` numbers the groups of its first segments; `last`: it gives the
     output."""
 
     source: Source
@@ -97,9 +97,11 @@ def _streamed(call: Attention, source: Source, share: Share, slot: Slot) -> Segm
     for j, index in enumerate(source.reach.absent[share.first : share.end]):
         known = data.table.heads_of(call.layer, index)
         found["tokens"][:, j], found["first_position"][:, j] = known["tokens"], known["first_position"]
-    found["k_addr"] = slot.address + number * layout.extent_nbytes
+    inside = found["first_position"].astype(np.uint64) % np.uint64(layout.extent_tokens) * np.uint64(layout.row_nbytes)
+    found["k_addr"] = slot.address + number.astype(np.uint64) * np.uint64(layout.extent_nbytes) + inside
     found["v_addr"] = found["k_addr"] + np.uint64(layout.extent_nbytes // 2)
-    found["crc_addr"] = slot.crc_address + number * (layout.extent_pages * 8)
+    pages = inside // np.uint64(PAGE_BYTES)
+    found["crc_addr"] = slot.crc_address + number.astype(np.uint64) * np.uint64(layout.extent_pages * 8) + 8 * pages
     return found
 
 

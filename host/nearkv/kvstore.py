@@ -17,7 +17,7 @@ from nearkv_driver.errors import DriverError
 from nearkv_driver.syscalls import Syscalls
 from numpy.typing import NDArray
 
-from nearkv import checks, sessions, spill
+from nearkv import checks, forks, sessions, spill
 from nearkv.attend_call import Query, attend, guess
 from nearkv.card_store import CardStore
 from nearkv.cards import open_cards
@@ -120,6 +120,21 @@ class KVStore:
                 part.card.remove(part.data, keep_pages=False)
             raise
         return self._enter(state)
+
+    def fork(self, sequence: int) -> int:
+        """A new sequence without a name that begins with all tokens of this one; from here on each goes its own way.
+
+        Whole units are shared, not copied, until the last sequence that uses them is freed; only rows of the write
+        buffer are copied, here and on the cards. UserError while layers hold different numbers of tokens.
+        """
+        parent = self._state(sequence)
+        self._spiller.drain(parent)
+        return self._enter(forks.fork(parent, self._next_id, self.layout, self._buffer))
+
+    def select(self, sequences: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+        """The batch `sequences` with rows `order`: a row that is named once keeps its id, the second and later times
+        give forks, and rows that are not named are freed. Index work only: no stored row moves."""
+        return forks.select([self._state(s).id for s in sequences], order, self.fork, self.free)
 
     def open_sequence(self, name: str) -> int:
         """Opens a named sequence from the volumes; `info` tells what had to be dropped. KeyError: unknown name."""

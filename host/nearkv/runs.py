@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives out runs of equal slots from a range that can grow; pure bookkeeping, no memory and no file behind it."""
+"""Gives out runs of equal slots from a range that can grow; pure bookkeeping, no memory and no file behind it.
+
+A run may have several users; it is free again when the last one has released it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ class RunAllocator:
     def __init__(self, slots: int = 0) -> None:
         self._slots = 0
         self._free: list[tuple[int, int]] = []
+        self._more: dict[int, int] = {}  # users beyond the first, by a run's first slot
         self.grow(slots)
 
     @property
@@ -47,8 +51,20 @@ class RunAllocator:
                 return
         raise ValueError(f"slots {first} to {first + count - 1} are not free (of {self._slots})")
 
+    def hold(self, first: int) -> None:
+        """One more user of the run that starts at `first` and is in use."""
+        self._more[first] = self._more.get(first, 0) + 1
+
+    def users(self, first: int) -> int:
+        """Users of the run that starts at `first` and is in use."""
+        return 1 + self._more.get(first, 0)
+
     def release(self, first: int, count: int) -> None:
-        """Gives a run back; ValueError when part of it is free already or outside."""
+        """One user less; the last one gives the run back. ValueError when part of it is free already or outside."""
+        if more := self._more.pop(first, 0):
+            if more > 1:
+                self._more[first] = more - 1
+            return
         if first < 0 or count < 1 or first + count > self._slots:
             raise ValueError(f"slots {first} to {first + count - 1} do not exist (of {self._slots})")
         if any(start < first + count and first < start + n for start, n in self._free):

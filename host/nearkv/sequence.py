@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearkv.card_store import CardSequence, CardStore, Rows
+from nearkv.card_sequence import CardSequence
+from nearkv.card_store import CardStore, Rows
 from nearkv.tail import Tail
 
 
@@ -62,7 +63,7 @@ class SequenceState:
     def set_stored(self, layer: int, tokens: int) -> None:
         """Tells each card's segment table that whole units [0, tokens) of a layer are stored."""
         for part in self.parts:
-            part.data.table.set_stored(layer, tokens, [g.run for g in part.data.groups])
+            part.data.table.set_stored(layer, tokens, part.data.groups)
 
     def upload_tail(self, layer: int, row: int, count: int) -> None:
         """Copies slot rows of the write buffer to the same rows of the card-side tails."""

@@ -13,7 +13,8 @@ from nearkv_driver.errors import DriverError, StorageError
 from numpy.typing import NDArray
 
 from nearkv import card_index, spill
-from nearkv.card_store import CardSequence, CardStore
+from nearkv.card_sequence import CardSequence
+from nearkv.card_store import CardStore
 from nearkv.layout import ModelLayout
 from nearkv.pages import extents, whole_units
 from nearkv.sequence import Part, SequenceState
@@ -84,6 +85,9 @@ def crop(state: SequenceState, length: int, layout: ModelLayout) -> None:
     unit = whole_units(length, layout.unit_tokens)
     cut = [layer for layer in range(layout.layers) if tail.stored[layer] > length]
     rows = _layers(state, cut, unit, length, layout)
+    if cut:
+        for part in state.parts:
+            card_index.own_group(part.card, part.data, unit)
     for part in state.parts:
         kept = rows[:, part.heads] if len(cut) == layout.layers else None
         card_index.truncate(part.card, part.data, length, kept)
@@ -96,8 +100,7 @@ def crop(state: SequenceState, length: int, layout: ModelLayout) -> None:
         state.set_stored(layer, unit)
         state.upload_tail(layer, 0, length - unit)
     for part in state.parts:
-        groups = part.data.stripe.count(extents(max(tail.stored), layout.extent_tokens))
-        part.card.trim(part.data, groups)
+        part.card.trim(part.data, part.data.groups_of(max(tail.stored)))
 
 
 def _layers(
@@ -154,7 +157,9 @@ def _attach(card: CardStore, data: CardSequence, record: SequenceRecord, layout:
     """Connects groups and checksums, checks the end; (tokens that are good, why not all)."""
     data.record, data.committed, data.tail = record.id, record.stored, record.tail
     for place in record.groups:
-        card.attach(data, place)
+        group = card.attach(data, place)
+        if card.volume.users(place) > 1:  # a fork that is still open reads these pages
+            group.frozen = record.stored
     try:
         if record.stored % layout.unit_tokens or (record.tail and record.tail.tokens > layout.unit_tokens):
             raise ValueError("tokens that are not whole units")

@@ -15,7 +15,8 @@ from functools import partial
 import numpy as np
 from nearkv_driver.pagestore import aligned_buffer, page_crcs
 
-from nearkv.card_store import CardSequence, CardStore, Group, Rows
+from nearkv.card_sequence import CardSequence, Group
+from nearkv.card_store import CardStore, Rows
 from nearkv.pages import Piece
 from nearkv.requests import Requests
 

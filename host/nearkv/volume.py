@@ -133,7 +133,15 @@ class Volume:
         assert slot is not None
         return Place(len(self._files) - 1, slot)
 
+    def hold(self, place: Place) -> None:
+        """One more user of the run; each releases it once."""
+        self._files[place.file].runs.hold(place.slot)
+
+    def users(self, place: Place) -> int:
+        return self._files[place.file].runs.users(place.slot)
+
     def release(self, place: Place, count: int) -> None:
+        """One user less; the last one gives the space back."""
         self._files[place.file].runs.release(place.slot, count)
         self.mended(place)
 

@@ -183,6 +183,14 @@ class VolumeIndex:
             self._db.execute("INSERT INTO spills VALUES (?, ?, ?, ?)", (sequence, first, tokens, crcs))
             self._db.execute("UPDATE sequences SET tail_tokens = 0 WHERE id = ?", (sequence,))
 
+    def move_group(self, sequence: int, extent: int, place: Place) -> None:
+        """The group's pages are at `place` now. Nothing happens to a group that the index does not name."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE extent_groups SET file = ?, slot = ? WHERE sequence = ? AND extent = ?",
+                (place.file, place.slot, sequence, extent),
+            )
+
     def set_tail(self, sequence: int, tail: TailRecord) -> None:
         """The partial unit that follows the whole ones, in place of the one before."""
         with self._transaction():

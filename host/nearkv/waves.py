@@ -17,7 +17,7 @@ from nearkv.sequence import Part, SequenceState
 
 @dataclass(frozen=True)
 class Reach:
-    """What one part of a sequence reads in a layer: extents from number `skip` of its stripe on.
+    """What one part of a sequence reads in a layer: its groups from number `skip` on.
 
     `absent` are those of them that are not in card memory, `fetches` what they are read by.
     """
@@ -41,16 +41,17 @@ def reach(
     stored, size = state.tail.stored[layer], layout.extent_tokens
     seen = max(0, limit - window) if window else 0
     before = extents(stored, size) if seen >= stored else seen // size
-    skip = part.data.stripe.count(before)
+    # A spill that is under way has taken groups that hold nothing yet.
+    skip = min(part.data.groups_of(before * size), part.data.table.count(layer))
     absent = tuple(part.data.table.absent(layer, skip))
     heads = len(part.data.heads)
     if most_nbytes is not None:
         absent = absent[: -(-most_nbytes // (heads * layout.extent_nbytes))]
     fetches = []
     for index in absent:
-        first = part.data.stripe.extent(index) * size
-        group = part.data.groups[index]
-        fetches.append(Fetch(group, group.version, layer, min(size, stored - first), heads))
+        group, known = part.data.groups[index], part.data.table.heads_of(layer, index)
+        first = group.first % size
+        fetches.append(Fetch(group, group.version, layer, first + int(known["tokens"][0]), heads, first))
     return Reach(skip, absent, tuple(fetches))
 
 

@@ -112,6 +112,21 @@ class Mirror:
             k, v = self.rows[sequence, layer]
             self.rows[sequence, layer] = k[:, :length], v[:, :length]
 
+    def fork(self, sequence: int) -> int:
+        child = self.store.fork(sequence)
+        for layer in range(self.layout.layers):
+            self.rows[child, layer] = self.rows[sequence, layer]
+        return child
+
+    def select(self, sequences: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+        """`KVStore.select`; rows of freed sequences are forgotten."""
+        before = [[self.rows.pop((s, layer)) for layer in range(self.layout.layers)] for s in sequences]
+        chosen = self.store.select(sequences, order)
+        for sequence, row in zip(chosen, order, strict=True):
+            for layer in range(self.layout.layers):
+                self.rows[sequence, layer] = before[row][layer]
+        return chosen
+
     def moved(self, old: int, new: int, length: int) -> None:
         """Sequence `old` is known as `new` from now on, with its first `length` tokens."""
         for layer in range(self.layout.layers):

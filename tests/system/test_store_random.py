@@ -90,6 +90,21 @@ class StoreMachine(RuleBasedStateMachine):
         if name is not None:
             self.durable[name] = min(self.durable[name], length)
 
+    @precondition(lambda self: 0 < len(self.names) < MOST_SEQUENCES)
+    @rule(data=st.data())
+    def fork(self, data: st.DataObject) -> None:
+        self.names[self.mirror.fork(self.some(data)[0])] = None
+
+    @precondition(lambda self: list(self.names.values()).count(None) > 1)
+    @rule(data=st.data())
+    def reorder(self, data: st.DataObject) -> None:
+        """As a beam search does: some rows twice, others dropped."""
+        batch = [sequence for sequence, name in sorted(self.names.items()) if name is None]
+        order = data.draw(st.lists(st.sampled_from(range(len(batch))), min_size=len(batch), max_size=len(batch)))
+        for sequence in batch:
+            del self.names[sequence]
+        self.names.update(dict.fromkeys(self.mirror.select(batch, order)))
+
     @precondition(lambda self: self.names)
     @rule(data=st.data())
     def free(self, data: st.DataObject) -> None:
@@ -174,6 +189,12 @@ class StoreMachine(RuleBasedStateMachine):
         batch = self.some(data)
         self.mirror.query(batch)
         self.mirror.check_rows(batch[0])
+
+    @precondition(lambda self: not getattr(self, "names", None))
+    @rule()
+    def nothing_is_left_of_freed_sequences(self) -> None:
+        for card in self.mirror.store._cards:
+            assert (card.residency.used_nbytes, card.volume.used_nbytes) == (0, 0)
 
     @invariant()
     def the_write_buffer_counts_its_rows(self) -> None:

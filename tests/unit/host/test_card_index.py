@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nearkv import card_index
-from nearkv.card_store import CardSequence, CardStore
+from nearkv.card_sequence import CardSequence
+from nearkv.card_store import CardStore
 from nearkv.volume import Volume
 from nearkv.volume_identity import VolumeIdentity
 from nearkv_driver.device import NearDevice

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nearkv.card_store import CardSequence, CardStore
+from nearkv.card_sequence import CardSequence
+from nearkv.card_store import CardStore
 from nearkv.volume import Volume
 from nearkv.volume_errors import PageMismatch
 from nearkv.volume_identity import VolumeIdentity

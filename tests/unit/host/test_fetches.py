@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nearkv.card_store import Group
+from nearkv.card_sequence import Group
 from nearkv.fetches import Fetch, requests
 from nearkv.pages import GroupMap
 from nearkv.volume_index import Place

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nearkv.card_store import CardSequence, CardStore
+from nearkv.card_sequence import CardSequence
+from nearkv.card_store import CardStore
 from nearkv.fetches import Fetch, Wave
 from nearkv.volume import Volume
 from nearkv.volume_identity import VolumeIdentity
