@@ -16,6 +16,7 @@ class FakeStore:
     def __init__(self) -> None:
         self.rows: dict[int, dict[int, tuple[NDArray[np.float16], NDArray[np.float16]]]] = {}
         self.calls: list[str] = []
+        self.query_tokens: list[int] = []
         self.closed = False
         self.fail_at_layer: int | None = None
         self._next = 0
@@ -46,6 +47,7 @@ class FakeStore:
         valid: Any = None,
     ) -> tuple[Any, Any]:
         self._note("attend", layer)
+        self.query_tokens.append(q.shape[2])
         assert q.dtype == np.float32
         self._add(layer, sequences, k, v, valid)
         out = np.zeros(q.shape, np.float32)
@@ -74,6 +76,19 @@ class FakeStore:
         layers = self._of(sequence)
         for layer, (k, v) in layers.items():
             layers[layer] = (k[:, :length], v[:, :length])
+
+    def select(self, sequences: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+        chosen, used = [], set[int]()
+        for row in order:
+            sequence = sequences[row]
+            if row in used:
+                sequence = self.add_sequence()
+                self.rows[sequence] = dict(self._of(sequences[row]))
+            used.add(row)
+            chosen.append(sequence)
+        for row in set(range(len(sequences))) - used:
+            self.free(sequences[row])
+        return tuple(chosen)
 
     def free(self, sequence: int) -> None:
         self._of(sequence)

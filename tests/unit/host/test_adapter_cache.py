@@ -20,7 +20,7 @@ from transformers.cache_utils import Cache
 
 from tests.support.attention import attend, config, reference, rows
 from tests.support.fake_store import FakeStore
-from tests.support.tiny_models import generate, prompt, tiny_model
+from tests.support.tiny_models import prompt, tiny_model
 
 
 def chunk(rng: np.random.Generator, batch: int, n: int) -> list[Any]:
@@ -108,8 +108,6 @@ def test_rows_of_the_batch_can_be_dropped_and_reordered() -> None:
         out = attend(cache, *step)
         with pytest.raises(UserError, match="row 2 does not exist"):
             cache.batch_select_indices(torch.tensor([2]))
-        with pytest.raises(UnsupportedFeature, match="rows to keep"):
-            cache.batch_select_indices(torch.tensor([0, 0]))
         cache.batch_select_indices(torch.tensor([False, True]))
         assert (cache.batch_size, len(store.rows)) == (1, 1)
     for b, old in enumerate([3, 1]):
@@ -117,15 +115,27 @@ def test_rows_of_the_batch_can_be_dropped_and_reordered() -> None:
         np.testing.assert_allclose(out[b], reference(*held)[:, -1:], rtol=2e-3, atol=2e-3)
 
 
-def test_beams_and_growth_are_refused() -> None:
-    model = tiny_model("llama group 3 d 64")
-    with NearStorageCache(model.config, store=FakeStore()) as cache:
-        with pytest.raises(UnsupportedFeature, match="num_beams = 3"):
-            generate(model, cache, prompt([5]), num_beams=3)
-        cache.reorder_cache(torch.tensor([0, 1, 2]))
+def test_the_batch_grows_by_copies_that_go_their_own_ways() -> None:
+    rng, store = np.random.default_rng(5), FakeStore()
+    first, step = chunk(rng, 2, 5), chunk(rng, 6, 1)
+    mask = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
+    with NearStorageCache(config(4, 2, 64), store=store) as cache:
+        cache.batch_repeat_interleave(2)
+        cache.reorder_cache(torch.tensor([0]))
+        attend(cache, *first, mask)
+        cache.batch_repeat_interleave(2)
+        assert (cache.batch_size, len(store.rows)) == (4, 4)
+        rows_of = [3, 0, 1, 2, 0, 3]
+        cache.batch_select_indices(torch.tensor(rows_of))
+        mask = np.concatenate([np.repeat(mask, 2, 0)[rows_of], np.ones((6, 1), bool)], 1)
+        out = attend(cache, *step, mask)
+        with pytest.raises(UserError, match="repeats = 0"):
+            cache.batch_repeat_interleave(0)
         cache.batch_repeat_interleave(1)
-        with pytest.raises(UnsupportedFeature, match="batch_repeat_interleave = 2"):
-            cache.batch_repeat_interleave(2)
+        assert (cache.batch_size, len(store.rows)) == (6, 6)
+    for b, old in enumerate([row // 2 for row in rows_of]):
+        held = [np.concatenate([x[old][:, mask[b, :5]], y[b]], 1) for x, y in zip(first, step, strict=True)]
+        np.testing.assert_allclose(out[b], reference(*held)[:, -1:], rtol=2e-3, atol=2e-3)
 
 
 def test_a_batch_that_the_store_has_no_room_for_takes_none() -> None:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from nearkv import NearStorageCache
+from transformers import TextStreamer
 
 from tests.support.fake_store import FakeStore
 from tests.support.tiny_models import CONFIGS, RoundedCache, assert_same, generate, prompt, tiny_model
@@ -78,14 +80,56 @@ def test_second_turn_on_the_same_cache(name: str) -> None:
             inputs = {"input_ids": ids, "attention_mask": mask}
 
 
-def test_prompt_lookup_decoding_crops_rejected_drafts() -> None:
-    model = tiny_model("llama group 3 d 64")
-    inputs = {"input_ids": torch.tensor([[5, 6, 7, 8, 9] * 4])}
-    end = {"eos_token_id": 96}  # drafting needs an end token; this one does not come
-    expected = generate(model, stock(model), inputs, new_tokens=16, **end)
-    with near(model) as cache:
-        ours = generate(model, cache, inputs, new_tokens=16, prompt_lookup_num_tokens=3, **end)
+BEAMED = ["llama group 3 d 64", "mistral window 7", "gemma3 windows in some layers", "opt learned positions"]
+
+
+@pytest.mark.parametrize("name", BEAMED)
+@pytest.mark.parametrize(("beams", "lengths"), [(3, [11]), (4, [4, 11])], ids=["one prompt", "left padded"])
+def test_beam_search(name: str, beams: int, lengths: list[int]) -> None:
+    model, inputs, store = tiny_model(name), prompt(lengths), FakeStore()
+    many = {"num_beams": beams, "num_return_sequences": 2, "output_scores": True}
+    expected = generate(model, stock(model), inputs, **many)
+    with near(model, store) as cache:
+        ours = generate(model, cache, inputs, **many)
+        assert cache.batch_size == beams * len(lengths) == len(store.rows)
     assert torch.equal(ours.sequences, expected.sequences)
+    torch.testing.assert_close(ours.sequences_scores, expected.sequences_scores, rtol=1e-3, atol=1e-3)
+
+
+def repeating() -> dict[str, torch.Tensor]:
+    return {"input_ids": torch.tensor([[5, 6, 7, 8, 9] * 4])}
+
+
+END = {"eos_token_id": 96}  # drafting needs an end token; this one does not come
+
+
+@pytest.mark.parametrize("name", ["llama group 3 d 64", "qwen2 group 7"])
+def test_prompt_lookup_decoding_crops_rejected_drafts(name: str) -> None:
+    model, inputs, store = tiny_model(name), repeating(), FakeStore()
+    expected = generate(model, stock(model), inputs, new_tokens=16, **END)
+    with near(model, store) as cache:
+        ours = generate(model, cache, inputs, new_tokens=16, prompt_lookup_num_tokens=3, **END)
+    assert torch.equal(ours.sequences, expected.sequences)
+    assert max(store.query_tokens) > 1
+
+
+@pytest.mark.parametrize("own_config", [True, False])
+def test_assisted_decoding(own_config: bool) -> None:
+    """The assistant keeps its own cache, also where it is built on the very config object that is switched."""
+    model, inputs, store = tiny_model("llama group 3 d 64"), prompt([9]), FakeStore()
+    assistant = tiny_model("llama group 3 d 64") if own_config else type(model)(model.config).eval()
+    assistant.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        assistant.lm_head.weight.add_(0.02 * torch.randn(assistant.lm_head.weight.shape))
+    for m in (model, assistant):
+        m.generation_config.num_assistant_tokens = 4
+        m.generation_config.num_assistant_tokens_schedule = "constant"
+    expected = generate(model, stock(model), inputs, new_tokens=16, **END)
+    with near(model, store) as cache:
+        ours = generate(model, cache, inputs, new_tokens=16, assistant_model=assistant, **END)
+    assert torch.equal(ours.sequences, expected.sequences)
+    assert store.calls.count("attend") < 2 * 15  # drafts were accepted: fewer reads than tokens
+    assert max(store.query_tokens) > 1
 
 
 def test_several_samples_of_one_prompt() -> None:
@@ -95,6 +139,36 @@ def test_several_samples_of_one_prompt() -> None:
         torch.manual_seed(11)
         results.append(model.generate(**inputs, cache=cache, max_new_tokens=8, do_sample=True, num_return_sequences=3))
     assert torch.equal(*results)
+
+
+def test_one_prefill_then_a_batch_of_copies_then_fewer() -> None:
+    """A prompt is processed once, its row repeated, each copy continued with other tokens, and rows are dropped."""
+    model, inputs = tiny_model("llama group 3 d 64"), prompt([9])
+    results = []
+    for cache in (stock(model), near(model)):
+        with torch.no_grad():
+            model(**inputs, cache=cache)
+            cache.batch_repeat_interleave(3)
+            logits = [model(torch.tensor([[5, 6], [7, 8], [9, 10]]), cache=cache).logits]
+            cache.batch_select_indices(torch.tensor([2, 2, 0]))
+            logits.append(model(torch.tensor([[11], [12], [13]]), cache=cache).logits)
+            cache.batch_select_indices(torch.tensor([1]))
+            logits.append(model(torch.tensor([[14]]), cache=cache).logits)
+        results.append(logits)
+    for theirs, ours in zip(*results, strict=True):
+        assert torch.equal(theirs.argmax(-1), ours.argmax(-1))
+        assert float((theirs - ours).abs().max()) < 2e-3 * float(theirs.std())
+
+
+def test_a_text_streamer_gets_every_token() -> None:
+    model, inputs = tiny_model("llama group 3 d 64"), prompt([7])
+    texts: list[str] = []
+    tokenizer = SimpleNamespace(decode=lambda ids, **_: " ".join(str(int(i)) for i in ids) + " ")
+    streamer = TextStreamer(tokenizer, skip_prompt=True)
+    streamer.on_finalized_text = lambda text, stream_end=False: texts.append(text)
+    with near(model) as cache:
+        ours = generate(model, cache, inputs, streamer=streamer)
+    assert "".join(texts).split() == [str(i) for i in ours.sequences[0, 7:].tolist()]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -112,15 +112,11 @@ class Batch:
         self.columns = columns
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows in this order and free the others; a row cannot be kept twice."""
-        if self._sequences is None:
+        """These rows in this order; a row that stands there several times is copied, one that does not is freed."""
+        if self._sequences is None or list(rows) == list(range(len(self._sequences))):
             return
-        if len(set(rows)) != len(rows):
-            raise UnsupportedFeature("rows to keep", list(rows), "copies of a sequence are; each row can be kept once")
         self._last = None
-        for row in sorted(set(range(len(self._sequences))) - set(rows)):
-            self._store.free(self._sequences[row])
-        self._sequences = tuple(self._sequences[row] for row in rows)
+        self._sequences = self._store.select(self._sequences, rows)
         self._shown = self._shown[list(rows)]
 
     def clear(self) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache object that users give to `generate`. Owns the store, its sequences and the switch of the config.
 
-Operations that the store cannot do yet (copies of a sequence: beams, growth of the batch) are refused by name.
+Beams, growth and shrink of the batch are index work in the store: no row is read or written again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import torch
 from transformers.cache_utils import Cache
 
 from nearkv.adapters.transformers.batch import Batch
-from nearkv.adapters.transformers.errors import UnsupportedFeature
 from nearkv.adapters.transformers.layer import NearLayer
 from nearkv.adapters.transformers.store import Store
 from nearkv.adapters.transformers.support import check_config
@@ -115,19 +114,18 @@ class NearStorageCache(Cache):
         self._set_columns(keep)
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Beam search; only the order that changes nothing can be done."""
-        order = [int(i) for i in beam_idx]
-        if order != list(range(len(order))):
-            raise UnsupportedFeature(
-                "num_beams", len(order), f"sequences cannot be copied; beams were reordered to {order}"
-            )
+        """Beam search: row i continues what row `beam_idx[i]` holds."""
+        self.batch_select_indices(beam_idx)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
-        if repeats != 1:
-            raise UnsupportedFeature("batch_repeat_interleave", repeats, "sequences cannot be copied")
+        """Every row `repeats` times, copies side by side."""
+        if repeats < 1:
+            raise UserError(f"repeats = {repeats}; at least 1 is expected")
+        if self._batch.size is not None:
+            self._batch.select([row for row in range(self._batch.size) for _ in range(repeats)])
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows of the batch (indices or booleans) and free the others."""
+        """These rows of the batch (indices or booleans), in this order; the same row may be taken several times."""
         rows = torch.as_tensor(indices)
         rows = torch.nonzero(rows).flatten() if rows.dtype == torch.bool else rows.flatten()
         size = self._batch.size
