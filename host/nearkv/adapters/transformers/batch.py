@@ -119,6 +119,21 @@ class Batch:
         self._sequences = self._store.select(self._sequences, rows)
         self._shown = self._shown[list(rows)]
 
+    def part(self, rows: slice) -> Batch:
+        """Some rows as a batch of their own, for one forward; `join` takes them back."""
+        if self._sequences is None:
+            raise UserError("an empty cache has no rows to split")
+        part = Batch(self._store, self._limit)
+        part._sequences = self._sequences[rows]
+        part._shown = self._shown[rows, : self.columns].copy()
+        part.columns = self.columns
+        return part
+
+    def join(self, parts: Sequence[Batch]) -> None:
+        """Records what parts have recorded; together they are all rows, in order."""
+        self._last = None
+        self._record(np.concatenate([part._shown[:, : part.columns] for part in parts]))
+
     def clear(self) -> None:
         """Free every sequence."""
         for sequence in self._sequences or ():

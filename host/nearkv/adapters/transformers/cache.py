@@ -16,10 +16,11 @@ import torch
 from transformers.cache_utils import Cache
 
 from nearkv.adapters.transformers.batch import Batch
-from nearkv.adapters.transformers.layer import NearLayer
+from nearkv.adapters.transformers.layer import Buffers, NearLayer
 from nearkv.adapters.transformers.store import Store
 from nearkv.adapters.transformers.support import check_config
 from nearkv.adapters.transformers.switch import register, switch_off, switch_on
+from nearkv.adapters.transformers.turns import Turn
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.stats import StoreStats
@@ -64,8 +65,9 @@ class NearStorageCache(Cache):
         self._store: Store = _open(facts.layout, cards, timeline) if store is None else store
         self._batch = Batch(self._store, facts.max_positions)
         undo = weakref.WeakMethod(self._undo)
+        self._buffers = [Buffers()]
         layers = [
-            NearLayer(i, facts.layout, self._store, self._batch, lambda: _call(undo))
+            NearLayer(i, facts.layout, self._store, self._batch, lambda: _call(undo), buffers=self._buffers[0])
             for i in range(facts.layout.layers)
         ]
         super().__init__(layers=layers)  # type: ignore[arg-type]
@@ -136,6 +138,28 @@ class NearStorageCache(Cache):
                 raise UserError(f"row {outside[0]} does not exist; the batch has {size} rows")
             self._batch.select([i % size for i in chosen])
 
+    def split(self, parts: Sequence[slice], turn: Turn) -> list[CachePart]:
+        """The rows of the batch as caches of their own for one forward each, which use the store inside `turn`; `join`
+        or, when one failed, `undo` follows."""
+        while len(self._buffers) < len(parts):
+            self._buffers.append(Buffers())
+        columns = min(layer.columns for layer in self._near_layers)
+        return [
+            CachePart(self.layout, self._store, self._batch.part(rows), columns, buffers, turn)
+            for rows, buffers in zip(parts, self._buffers, strict=False)
+        ]
+
+    def join(self, parts: Sequence[CachePart]) -> None:
+        """All parts have done their forward."""
+        self._batch.join([part.batch for part in parts])
+        for i, layer in enumerate(self._near_layers):
+            layer.columns = parts[0].near_layers[i].columns
+            layer.inexact_elements += sum(part.near_layers[i].inexact_elements for part in parts)
+
+    def undo(self) -> None:
+        """A forward has failed: back to what all layers hold."""
+        self._undo()
+
     def close(self) -> None:
         """Free the sequences, close the cards, give the config its attention implementation back. May be repeated."""
         self._release()
@@ -157,6 +181,25 @@ class NearStorageCache(Cache):
         columns = min(layer.columns for layer in self._near_layers)
         self._batch.crop(columns)
         self._set_columns(columns)
+
+
+class CachePart(Cache):
+    """Some rows of a NearStorageCache, for the time of one forward."""
+
+    def __init__(
+        self, layout: ModelLayout, store: Store, batch: Batch, columns: int, buffers: Buffers, turn: Turn
+    ) -> None:
+        self.batch = batch
+        self.near_layers = [
+            NearLayer(i, layout, store, batch, _nothing, buffers=buffers, turn=turn) for i in range(layout.layers)
+        ]
+        for layer in self.near_layers:
+            layer.columns = columns
+        super().__init__(layers=self.near_layers)  # type: ignore[arg-type]
+
+
+def _nothing() -> None:
+    """A part that failed is undone with the others, by the whole cache."""
 
 
 def _open(layout: ModelLayout, cards: Sequence[str], timeline: Timeline | None) -> Store:

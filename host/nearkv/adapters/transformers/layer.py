@@ -8,22 +8,37 @@ chunks in torch over rows read back. It keeps no K or V itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from nearkv_driver.regmap import ROWS_MAX
-from numpy.typing import NDArray
 from transformers.cache_utils import CacheLayerMixin
 
-from nearkv.adapters.transformers import prefill
+from nearkv.adapters.transformers import prefill, rows
 from nearkv.adapters.transformers.batch import Batch, Step
+from nearkv.adapters.transformers.engines import engine_for
 from nearkv.adapters.transformers.errors import UnsupportedFeature
 from nearkv.adapters.transformers.handle import KVHandle, MaskHandle
-from nearkv.adapters.transformers.rows import to_half
+from nearkv.adapters.transformers.staging import Staging
 from nearkv.adapters.transformers.store import Store
+from nearkv.adapters.transformers.turns import Turn
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
+
+
+class Buffers:
+    """The staging buffers of one forward, made when its device is known."""
+
+    def __init__(self) -> None:
+        self._device: torch.device | None = None
+        self._staging: Staging | None = None
+
+    def on(self, device: torch.device) -> Staging:
+        if self._staging is None or device != self._device:
+            self._staging, self._device = Staging(engine_for(device)), device
+        return self._staging
 
 
 class NearLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
@@ -34,10 +49,22 @@ class NearLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     is_sliding = False  # every row is kept; a window is applied when reading
     supports_early_init = False
 
-    def __init__(self, index: int, layout: ModelLayout, store: Store, batch: Batch, undo: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        index: int,
+        layout: ModelLayout,
+        store: Store,
+        batch: Batch,
+        undo: Callable[[], None],
+        *,
+        buffers: Buffers,
+        turn: Turn = nullcontext,
+    ) -> None:
+        """`buffers` are shared by the layers of one forward; the store is used inside `turn` only."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.index, self.columns, self.inexact_elements = index, 0, 0
         self._layout, self._store, self._batch, self._undo = layout, store, batch, undo
+        self._buffers, self._turn = buffers, turn
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         self.is_initialized = True
@@ -80,24 +107,38 @@ class NearLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     ) -> torch.Tensor:
         batch, _, n, _ = k.shape
         step = self._batch.step(mask, self.columns, batch, n)
-        keys, lost_k = to_half(k, step.valid, layer=self.index, name="K")
-        values, lost_v = to_half(v, step.valid, layer=self.index, name="V")
+        on_cards = self.columns > 0 and self._layout.group * n <= ROWS_MAX
+        half_k, half_v = rows.halve(k), rows.halve(v)
+        wanted = [half_k, half_v, rows.inexact(k, half_k, step.valid) + rows.inexact(v, half_v, step.valid)]
+        if on_cards:
+            wanted.append(q.detach().to(torch.float32))
+        staging = self._buffers.on(q.device)
+        fetch = staging.fetch(wanted)
+        with self._turn():
+            keys, values, lost = (arrays := fetch.wait())[:3]
+            rows.check(keys, k, step.valid, layer=self.index, name="K")
+            rows.check(values, v, step.valid, layer=self.index, name="V")
+            if on_cards:
+                found, _ = self._store.attend(
+                    self.index,
+                    step.sequences,
+                    arrays[3],
+                    keys,
+                    values,
+                    scale=scale,
+                    window=mask.window,
+                    valid=step.valid,
+                )
+            else:
+                self._store.append(self.index, step.sequences, keys, values, step.valid)
+        self.inexact_elements += int(lost)
+        if on_cards:
+            return staging.send(found)
         if self.columns == 0:
-            self._store.append(self.index, step.sequences, keys, values, step.valid)
-            out = prefill.first_chunk(q, keys, values, step.valid, scale=scale, window=mask.window)
-        elif self._layout.group * n <= ROWS_MAX:
-            query: NDArray[np.float32] = q.detach().to("cpu", torch.float32).contiguous().numpy()
-            rows, _ = self._store.attend(
-                self.index, step.sequences, query, keys, values, scale=scale, window=mask.window, valid=step.valid
-            )
-            out = torch.from_numpy(rows).to(q.device)
-        else:
-            self._store.append(self.index, step.sequences, keys, values, step.valid)
-            out = self._read_back(q, step, scale, mask.window)
-        self.inexact_elements += lost_k + lost_v
-        return out
+            return prefill.first_chunk(q, half_k, half_v, step.valid, scale=scale, window=mask.window)
+        return self._read_back(q, staging, step, scale, mask.window)
 
-    def _read_back(self, q: torch.Tensor, step: Step, scale: float, window: int) -> torch.Tensor:
+    def _read_back(self, q: torch.Tensor, staging: Staging, step: Step, scale: float, window: int) -> torch.Tensor:
         """Attention of a large later chunk: the sequence's rows, new ones among them, come back one row at a time."""
         query = q.detach().to(torch.float32)
         out = torch.zeros_like(query)
@@ -106,8 +147,9 @@ class NearLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             chosen = query[b : b + 1, :, valid]
             if chosen.shape[2] == 0:
                 continue
-            k, v = self._store.read(self.index, sequence)
-            keys, values = (torch.from_numpy(x).to(q.device, torch.float32)[None] for x in (k, v))
+            with self._turn():
+                held = self._store.read(self.index, sequence)
+            keys, values = (staging.send(x).to(torch.float32)[None] for x in held)
             out[b, :, valid] = prefill.causal(chosen, keys, values, scale=scale, window=window)[0]
         return out
 

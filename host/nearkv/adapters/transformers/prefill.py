@@ -39,16 +39,19 @@ def causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float, w
 
 def first_chunk(
     q: torch.Tensor,
-    k: NDArray[np.float16],
-    v: NDArray[np.float16],
+    k: torch.Tensor,
+    v: torch.Tensor,
     valid: NDArray[np.bool_] | None,
     *,
     scale: float,
     window: int,
 ) -> torch.Tensor:
-    """Attention of a chunk with nothing before it, in FP32; rows of tokens that are not valid are zero."""
+    """Attention of a chunk with nothing before it, in FP32, over K and V as they are stored.
+
+    Rows of tokens that are not valid are zero.
+    """
     query = q.detach().to(torch.float32)
-    keys, values = (torch.from_numpy(x).to(query.device, torch.float32) for x in (k, v))
+    keys, values = (x.to(torch.float32) for x in (k, v))
     if valid is None:
         return causal(query, keys, values, scale=scale, window=window)
     out = torch.zeros_like(query)
