@@ -20,7 +20,7 @@ from nearkv.config import DEFAULT_CARDS, DEFAULT_MODEL, DEFAULT_NEW_TOKENS
 from nearkv.errors import UserError, one_line
 from nearkv.inputs import Inputs, check_cards, check_context, check_count, check_prompts, tokenize
 from nearkv.models.loading import LoadedModel, find_model, load_model
-from nearkv.models.runtime import quiet_transformers, torch_threads
+from nearkv.models.runtime import find_device, quiet_transformers, torch_threads
 from nearkv.prefill import OnPrefill, PrefillWatch
 from nearkv.streaming import OnEnd, OnText, TokenSink
 from nearkv.volume_folders import check_folders
@@ -61,6 +61,10 @@ def generate(
     max_new_tokens: int = DEFAULT_NEW_TOKENS,
     chat_template: bool = True,
     threads: int | None = None,
+    device: str = "auto",
+    micro_batches: int | None = None,
+    prefill_chunk: int | None = None,
+    prompt_lookup: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     on_stage: OnStage | None = None,
     on_prefill: OnPrefill | None = None,
@@ -71,8 +75,11 @@ def generate(
     """Generates up to `max_new_tokens` for each prompt, all prompts as one batch.
 
     model: a known name, a folder in transformers' format or a GGUF file. cards: URLs, each card once.
-    threads: for the model's own arithmetic (None leaves torch's setting). cache_dir: where the converted form of a GGUF
-    file goes (None: the user's cache folder).
+    threads: for the model's own arithmetic (None leaves torch's setting). device: "cpu", "cuda" or "auto".
+    micro_batches: parts of the batch in flight in decode steps, one at the cards while another is computed (None: 2 on
+    CUDA, else 1). prefill_chunk: tokens of a prompt that are processed at a time (None: all). prompt_lookup: tokens to
+    draft from the prompt itself where its end repeats, checked in one step; for one prompt. cache_dir: where the
+    converted form of a GGUF file goes (None: the user's cache folder).
     on_stage(text): what begins now. on_prefill(layers done, layers). on_text(prompt's index, new piece of its text).
     on_end(prompt's index): its text is complete. All are called in this thread, between steps.
     timeline: is told what host, link, drive and kernel do when.
@@ -86,20 +93,30 @@ def generate(
         check_count("max_new_tokens", max_new_tokens)
         if threads is not None:
             check_count("threads", threads, _THREADS_MAX)
+        counts = {"micro_batches": micro_batches, "prefill_chunk": prefill_chunk, "prompt_lookup": prompt_lookup}
+        for name, count in counts.items():
+            if count is not None:
+                check_count(name, count)
+        if prompt_lookup is not None and len(checked) > 1:
+            raise UserError(f"prompt_lookup = {prompt_lookup} drafts for one prompt; there are {len(checked)}")
         find_model(model)
         check_folders(urls)
+        place = find_device(device)
     with ExitStack() as stack:
         stage(f"loading {model}")
         with _refusing():
             stack.enter_context(quiet_transformers())
             stack.enter_context(torch_threads(threads))
-            loaded = load_model(model, cache_dir=cache_dir)
+            loaded = load_model(model, cache_dir=cache_dir, device=place)
             inputs = tokenize(loaded.tokenizer, checked, chat_template=chat_template)
             check_context(inputs.lengths, max_new_tokens, _position_limit(loaded.model.config))
         stage(f"opening {len(urls)} cards")
         with _refusing():
             cache = stack.enter_context(open_cache(loaded, [url.text for url in urls], timeline))
-        sink = _decode(loaded, inputs, cache, max_new_tokens, on_prefill, on_text, on_end)
+        stack.enter_context(open_parts(loaded, cache, micro_batches or (2 if place == "cuda" else 1)))
+        more = {"prefill_chunk_size": prefill_chunk, "prompt_lookup_num_tokens": prompt_lookup}
+        options = {name: value for name, value in more.items() if value is not None}
+        sink = _decode(loaded, inputs.on(place), cache, max_new_tokens, options, on_prefill, on_text, on_end)
         stats: StoreStats = cache.stats()
     return GenerationResult(
         texts=tuple(sink.texts),
@@ -121,11 +138,19 @@ def open_cache(
     return NearStorageCache(loaded.model.config, urls, model_name=loaded.name, timeline=timeline)
 
 
+def open_parts(loaded: LoadedModel, cache: Any, count: int) -> AbstractContextManager[Any]:
+    """Decode steps of the model run in `count` parts while this is open."""
+    from nearkv.adapters.transformers.micro_batches import MicroBatches
+
+    return MicroBatches(loaded.model, cache, count)
+
+
 def _decode(
     loaded: LoadedModel,
     inputs: Inputs,
     cache: Any,
     max_new_tokens: int,
+    options: dict[str, int],
     on_prefill: OnPrefill | None,
     on_text: OnText | None,
     on_end: OnEnd | None,
@@ -150,7 +175,7 @@ def _decode(
             max_new_tokens=max_new_tokens,
             do_sample=False,
             streamer=sink,
-            **{_cache_keyword(network): cache},
+            **{_cache_keyword(network): cache, **options},
         )
     return sink
 

@@ -24,6 +24,10 @@ class Inputs:
     mask: Any
     lengths: tuple[int, ...]
 
+    def on(self, device: str) -> Inputs:
+        """The same on a device."""
+        return self if device == "cpu" else Inputs(self.ids.to(device), self.mask.to(device), self.lengths)
+
 
 def check_prompts(prompts: Sequence[str]) -> tuple[str, ...]:
     """The prompts, at least one, none of them empty or only white space."""

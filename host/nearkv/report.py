@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nearkv_driver.regmap import WORD_BYTES
+
 if TYPE_CHECKING:
     from nearkv.generate import GenerationResult
     from nearkv.stats import CardStats, StoreStats
@@ -51,6 +53,11 @@ def link_nbytes(stats: StoreStats) -> int:
     return sum(card.link_down_payload + card.link_up_payload for card in stats.cards)
 
 
+def kernel_nbytes(stats: StoreStats) -> int:
+    """K and V that the kernels read from card memory, all cards."""
+    return _total(stats, "kernel_beats") * WORD_BYTES
+
+
 def link_ratio(stats: StoreStats) -> float | None:
     """How many times more host offload would have moved; None where nothing crossed the link."""
     moved = link_nbytes(stats)
@@ -87,6 +94,7 @@ def rows(result: GenerationResult) -> list[Row]:
         Row("overhead", f"{human_bytes(_total(stats, 'link_overhead'))} of lists, status and cleared outputs"),
         Row("uploads", f"{human_bytes(_total(stats, 'upload_nbytes'))} outside the lists"),
         Row("bounced", f"{human_bytes(_total(stats, 'bounce_nbytes'))} from drives through host memory"),
+        Row("read by kernels", _kernel(result)),
         Row("media read", human_bytes(_total(stats, "media_read_nbytes"))),
         Row("media written", _written(stats)),
         Row("endurance used", _endurance(stats)),
@@ -119,6 +127,12 @@ def document(result: GenerationResult) -> dict[str, Any]:
             "host_offload_to_link_ratio": link_ratio(stats),
             "overhead_bytes": _total(stats, "link_overhead"),
             "upload_bytes": _total(stats, "upload_nbytes"),
+        },
+        "kernel": {
+            "kv_read_bytes": kernel_nbytes(stats),
+            "kv_read_bytes_per_decoded_token": (
+                kernel_nbytes(stats) / result.decode_tokens if result.decode_tokens else None
+            ),
         },
         "media": {
             "read_bytes": _total(stats, "media_read_nbytes"),
@@ -163,6 +177,13 @@ def _card(card: CardStats) -> str:
         f"{human_bytes(card.kv_nbytes)} in {card.pairs} (sequence, KV head) pairs, "
         f"{human_bytes(card.dram_nbytes)} of card memory"
     )
+
+
+def _kernel(result: GenerationResult) -> str:
+    """Drafted tokens that are accepted share a read, so this per token is what drafting saves."""
+    nbytes = kernel_nbytes(result.stats)
+    per_token = f", {human_bytes(nbytes // result.decode_tokens)} per decoded token" if result.decode_tokens else ""
+    return f"{human_bytes(nbytes)} of K and V in card memory{per_token}"
 
 
 def _written(stats: StoreStats) -> str:

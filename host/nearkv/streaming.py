@@ -52,9 +52,9 @@ class TextStream:
 class TokenSink:
     """Collects a batch's new tokens and times them; the streamer of transformers' `generate`.
 
-    `put` first gets the prompts [B, n], then one token per sequence [B] each step. A sequence ends with its first end
-    token, which is kept; what comes for it later is padding and dropped. `on_first` is called once, when prefill has
-    given the first tokens. `clock` gives seconds.
+    `put` first gets the prompts [B, n], then one token per sequence [B] each step, or several of a single sequence.
+    A sequence ends with its first end token, which is kept; what comes for it later is padding and dropped. `on_first`
+    is called once, when prefill has given the first tokens. `clock` gives seconds.
     """
 
     def __init__(
@@ -102,7 +102,8 @@ class TokenSink:
                 self._on_first()
         else:
             self.decode_s = now - self._first
-        for index, token in enumerate(value.reshape(-1).tolist()):
+        tokens = value.reshape(-1).tolist()
+        for index, token in [(0, t) for t in tokens] if len(self.tokens) == 1 else enumerate(tokens):
             if not self._ended[index]:
                 self._push(index, token)
 

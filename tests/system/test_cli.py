@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from nearkv.cli import main
 from nearkv.models.runtime import torch_threads
 
@@ -89,6 +90,45 @@ def test_figures_of_the_cards_add_up(batch: dict[str, Any]) -> None:
     payload = stored * 2 * LAYERS * HKV * D * 2
     assert batch["write_buffer"]["peak_bytes"] <= payload
     assert batch["media"]["payload_written_bytes"] <= batch["media"]["write_bytes"]
+
+
+def test_chunks_and_micro_batches_change_no_token(batch: dict[str, Any], tmp_path: Path) -> None:
+    """Later chunks of 10 tokens have 30 rows per KV head and go straight to the cards, in one list each; decode steps
+    make two."""
+    prompts = ["--prompt", PARIS, "--prompt", "Which planet of our solar system is called the Red Planet?"]
+    cards = ["--card=sw_emu:0?dram=256M", "--card=sw_emu:1?dram=256M"]
+    parts = ["--micro-batches", "2", "--prefill-chunk", "10", "--device", "cpu"]
+    done = run(tmp_path, "generate", *cards, *prompts, *parts, "--max-new-tokens", "12", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert document["tokens"] == batch["tokens"]
+    steps = max(map(len, batch["tokens"])) - 1
+    chunks = -(-42 // 10)  # the longer prompt has 42 tokens
+    # transformers may take steps beyond the end and drop them
+    assert all(card["lists"] >= LAYERS * (chunks - 1 + 2 * steps) for card in document["cards"])
+    assert document["media"]["read_back_bytes"] == 0
+
+
+def test_prompt_lookup_reads_less_per_token(temporary: Path) -> None:
+    text = "Repeat this sentence word for word: Seven grey cats sat on the wall of the old mill."
+    documents = []
+    for more in ([], ["--prompt-lookup", "5"]):
+        done = run(temporary, "generate", "--prompt", text, "--max-new-tokens", "16", "--json", *more)
+        assert (done.returncode, done.stderr) == (0, "")
+        documents.append(json.loads(done.stdout))
+    assert documents[0]["tokens"] == documents[1]["tokens"]
+    assert documents[0]["texts"] == documents[1]["texts"]
+    plain, drafted = (document["kernel"]["kv_read_bytes_per_decoded_token"] for document in documents)
+    assert drafted < 0.6 * plain
+
+
+def test_a_gpu_that_is_missing_is_bad_input(temporary: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    done = run(temporary, "generate", "--prompt", "p", "--device", "cuda")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "device 'cuda'" in done.stderr
+    assert left_in(temporary) == []
 
 
 def test_ctrl_c_ends_cleanly(temporary: Path) -> None:

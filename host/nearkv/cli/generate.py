@@ -38,6 +38,10 @@ class Request:
     cards: tuple[str, ...]
     max_new_tokens: int
     threads: int | None
+    device: str
+    micro_batches: int | None
+    prefill_chunk: int | None
+    prompt_lookup: int | None
     raw: bool
     as_json: bool
     trace: Path | None
@@ -62,6 +66,21 @@ def command(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads for the model. Default: NEARKV_THREADS, else all CPUs.")
     ] = None,
+    device: Annotated[
+        str, typer.Option(help="Where the model computes: auto, cpu or cuda. Attention over the cache is the cards'.")
+    ] = "auto",
+    micro_batches: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Parts of the batch in flight: one at the cards, another computed. Default: 2 on CUDA, else 1."
+        ),
+    ] = None,
+    prefill_chunk: Annotated[
+        int | None, typer.Option(min=1, help="Process prompts in chunks of so many tokens, which bounds memory.")
+    ] = None,
+    prompt_lookup: Annotated[
+        int | None, typer.Option(min=1, help="Draft so many tokens from the prompt where its end repeats (one prompt).")
+    ] = None,
     raw: Annotated[
         bool, typer.Option("--raw", "--no-chat-template", help="Continue the prompt as it is: no chat template.")
     ] = False,
@@ -79,6 +98,10 @@ def command(
         cards=tuple(card or ()),
         max_new_tokens=max_new_tokens,
         threads=threads,
+        device=device,
+        micro_batches=micro_batches,
+        prefill_chunk=prefill_chunk,
+        prompt_lookup=prompt_lookup,
         raw=raw,
         as_json=as_json,
         trace=trace,
@@ -143,6 +166,10 @@ def _generate(request: Request, prompts: list[str], timeline: Timeline | None) -
             cards=request.cards or settings.cards,
             max_new_tokens=request.max_new_tokens,
             threads=request.threads or settings.threads,
+            device=request.device,
+            micro_batches=request.micro_batches,
+            prefill_chunk=request.prefill_chunk,
+            prompt_lookup=request.prompt_lookup,
             cache_dir=settings.cache_dir,
             chat_template=not request.raw,
             on_stage=progress.stage,

@@ -79,8 +79,9 @@ def load_model(
     *,
     dtype: str = "float32",
     cache_dir: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
 ) -> LoadedModel:
-    """Load model and tokenizer on the CPU.
+    """Load tokenizer and model, the weights on `device`.
 
     `dtype` is one of DTYPES; a GGUF file's converted form goes to `models` in `cache_dir` (default: the user's cache).
     Raises ValueError for an unknown name, a damaged file or weights that are missing.
@@ -89,7 +90,8 @@ def load_model(
         raise ValueError(f"dtype {dtype!r}; accepted: {', '.join(DTYPES)}")
     source = find_model(name_or_path)
     folder = converted_folder(source.path, cache_dir) if source.is_gguf else source.path
-    return LoadedModel(_read_model(folder, dtype), _read_tokenizer(folder), source.name, folder)
+    model: Any = _read_model(folder, dtype)
+    return LoadedModel(model.to(device), _read_tokenizer(folder), source.name, folder)
 
 
 def _packaged_file(name: str) -> Path:

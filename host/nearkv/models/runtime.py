@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's threads and transformers' chatter, set for a while and put back. Knows nothing of models or cards."""
+"""torch's device and threads, and transformers' chatter, set for a while and put back. Knows no model and no card."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import CRITICAL
 from typing import Any
+
+DEVICES = ("auto", "cpu", "cuda")
 
 
 @contextmanager
@@ -24,6 +26,22 @@ def torch_threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def find_device(name: str) -> str:
+    """Where the model computes, "cpu" or "cuda"; "auto" takes CUDA where it is. ValueError says what is missing."""
+    if name not in DEVICES:
+        raise ValueError(f"device {name!r}; accepted: {', '.join(DEVICES)}")
+    if name == "cpu":
+        return name
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        why = "finds no GPU" if torch.version.cuda else "was built without CUDA"
+        raise ValueError(f"device 'cuda': torch {torch.__version__} {why}; use 'cpu' or 'auto'")
+    return "cpu"
 
 
 @contextmanager

@@ -98,6 +98,8 @@ def test_defaults(calls: list[GenerateCall]) -> None:
     assert call["max_new_tokens"] == 128
     assert call["chat_template"] is True
     assert call["threads"] == len(os.sched_getaffinity(0))
+    assert (call["device"], call["micro_batches"]) == ("auto", None)
+    assert (call["prefill_chunk"], call["prompt_lookup"]) == (None, None)
     assert call["timeline"] is None
     assert call["cache_dir"].name == "nearkv"
 
@@ -107,12 +109,15 @@ def test_every_option_is_passed_on(calls: list[GenerateCall], tmp_path: Path) ->
     (tmp_path / "b.txt").write_bytes(b"\xef\xbb\xbf zwei\nZeilen \xc3\xbc")
     arguments = "generate --model some/folder --card sw_emu:4?dram=1G --card sw_emu:5 --max-new-tokens 7 --threads 2"
     files = ["--prompt-file", str(tmp_path / "a.txt"), "--prompt-file", str(tmp_path / "b.txt")]
+    arguments += " --device cpu --micro-batches 2 --prefill-chunk 512 --prompt-lookup 4"
     assert main([*arguments.split(), "--raw", "--prompt", "p", "--prompt", "q", *files]) == 0
     (call,) = calls
     assert call["prompts"] == ["p", "q", "from a file", " zwei\nZeilen \u00fc"]
     assert call["model"] == "some/folder"
     assert call["cards"] == ("sw_emu:4?dram=1G", "sw_emu:5")
     assert (call["max_new_tokens"], call["threads"], call["chat_template"]) == (7, 2, False)
+    assert (call["device"], call["micro_batches"]) == ("cpu", 2)
+    assert (call["prefill_chunk"], call["prompt_lookup"]) == (512, 4)
 
 
 def test_the_environment_gives_defaults_and_options_go_first(
@@ -154,6 +159,9 @@ def test_json_is_one_document_and_nothing_else(calls: list[GenerateCall], capsys
         ["generate", "--prompt", "p", "--max-new-tokens", "-1"],
         ["generate", "--prompt", "p", "--max-new-tokens", "many"],
         ["generate", "--prompt", "p", "--threads", "0"],
+        ["generate", "--prompt", "p", "--micro-batches", "0"],
+        ["generate", "--prompt", "p", "--prefill-chunk", "0"],
+        ["generate", "--prompt", "p", "--prompt-lookup", "0"],
         ["generate", "--prompt", "p", "--temperature", "0.5"],
         ["generate", "--prompt-file", "/no/such/file"],
         ["generate", "--prompt-file", "/"],

@@ -79,6 +79,7 @@ class World:
     """What the fakes saw: `events` in order, the model that ran."""
 
     events: list[str] = field(default_factory=list)
+    parts: list[int] = field(default_factory=list)
     model: Model = field(default_factory=lambda: Model(["hello", "yo"]))
 
 
@@ -86,8 +87,8 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
 
-    def load_model(name: str, *, cache_dir: object) -> Any:
-        world.events.append(f"load {name}")
+    def load_model(name: str, *, cache_dir: object, device: str) -> Any:
+        world.events.append(f"load {name}" if device == "cpu" else f"load {name} on {device}")
         return SimpleNamespace(model=world.model, tokenizer=Tokenizer(), name=name)
 
     @contextmanager
@@ -97,6 +98,16 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
             yield SimpleNamespace(stats=store_stats)
         finally:
             world.events.append("close")
+
+    @contextmanager
+    def open_parts(loaded: Any, cache: Any, count: int) -> Iterator[None]:
+        world.parts.append(count)
+        yield
+
+    def find_device(name: str) -> str:
+        if name == "cuda":
+            raise ValueError("device 'cuda': torch finds no GPU")
+        return "cpu" if name == "auto" else name
 
     @contextmanager
     def silence() -> Iterator[None]:
@@ -114,6 +125,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(subject, "check_folders", lambda urls: None)
     monkeypatch.setattr(subject, "load_model", load_model)
     monkeypatch.setattr(subject, "open_cache", open_cache)
+    monkeypatch.setattr(subject, "open_parts", open_parts)
+    monkeypatch.setattr(subject, "find_device", find_device)
     monkeypatch.setattr(subject, "quiet_transformers", silence)
     monkeypatch.setattr(subject, "torch_threads", torch_threads)
     return world
@@ -161,6 +174,14 @@ def test_the_cache_goes_under_the_name_that_the_model_takes(world: World) -> Non
     assert "cache" in world.model.asked
 
 
+def test_chunks_drafts_and_parts_are_passed_on(world: World) -> None:
+    generate(["ab"], max_new_tokens=4)
+    assert not {"prefill_chunk_size", "prompt_lookup_num_tokens"} & set(world.model.asked)
+    generate(["ab"], max_new_tokens=4, micro_batches=2, prefill_chunk=7, prompt_lookup=3)
+    assert (world.model.asked["prefill_chunk_size"], world.model.asked["prompt_lookup_num_tokens"]) == (7, 3)
+    assert world.parts == [1, 2]
+
+
 def test_cards_close_after_generation_and_threads_go_back(world: World) -> None:
     generate(["ab"], model="some", cards=["sw_emu:3"], threads=2, max_new_tokens=8, on_stage=world.events.append)
     assert world.events == [
@@ -193,6 +214,11 @@ def test_cards_close_whatever_happens_and_the_error_is_kept(world: World, error:
         ({"cards": ["nosuch:0"]}, "nosuch"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
         ({"threads": 0}, "threads is 0"),
+        ({"micro_batches": 0}, "micro_batches is 0"),
+        ({"prefill_chunk": 0}, "prefill_chunk is 0"),
+        ({"prompt_lookup": -1}, "prompt_lookup is -1"),
+        ({"prompts": ["p", "q"], "prompt_lookup": 3}, "prompt_lookup = 3 drafts for one prompt; there are 2"),
+        ({"device": "cuda"}, "torch finds no GPU"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_loaded(world: World, changes: dict[str, Any], text: str) -> None:
@@ -218,7 +244,7 @@ def test_a_context_beyond_the_limit_is_refused_before_cards_open(world: World) -
 def test_what_libraries_raise_for_a_bad_model_is_one_user_error(
     world: World, monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
 ) -> None:
-    def load_model(name: str, *, cache_dir: object) -> Any:
+    def load_model(name: str, **_: object) -> Any:
         raise error
 
     monkeypatch.setattr(subject, "load_model", load_model)
@@ -227,7 +253,7 @@ def test_what_libraries_raise_for_a_bad_model_is_one_user_error(
 
 
 def test_a_missing_module_of_our_own_is_no_user_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load_model(name: str, *, cache_dir: object) -> Any:
+    def load_model(name: str, **_: object) -> Any:
         raise ModuleNotFoundError("No module named 'nearkv.part'", name="nearkv.part")
 
     monkeypatch.setattr(subject, "load_model", load_model)

@@ -96,6 +96,17 @@ def test_prefill_and_decode_are_timed_apart() -> None:
     assert firsts == [True]
 
 
+def test_accepted_drafts_come_several_at_once() -> None:
+    pieces: list[str] = []
+    sink = TokenSink(1, decode_bytes, {END}, on_text=lambda _, piece: pieces.append(piece))
+    sink.put(prompts(1))
+    for step in ([[65]], [[66, 67, 68]], [[69, END, 70]]):
+        sink.put(np.array(step))
+    sink.end()
+    assert sink.tokens == [[65, 66, 67, 68, 69, END]]
+    assert pieces == ["A", "B", "C", "D", "E"]
+
+
 def test_one_token_has_no_decode_time() -> None:
     sink = TokenSink(1, decode_bytes, (), clock=Clock(1.0, 2.0))
     sink.put(prompts(1))
