@@ -53,6 +53,8 @@ bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchm
 	@$(ONE_THREAD) $(PYTHON) benchmarks/link_bytes.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/streaming.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/host_memory.py
+	@$(ONE_THREAD) $(PYTHON) benchmarks/prefill_memory.py
+	@$(ONE_THREAD) $(PYTHON) benchmarks/gpu_host.py
 	@$(PYTHON) benchmarks/volume_read.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/spill_pause.py --drive smartssd
 
