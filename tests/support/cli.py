@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 240  # about 20 times what the slowest command takes on an idle machine
+# A shell that runs the tests in the background lets its children ignore Ctrl-C.
+_TAKES_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 _MAIN = "import sys; from nearkv.cli import main; sys.exit(main())"
 
 
@@ -45,7 +47,7 @@ def run_command(temporary: Path, line: Sequence[str]) -> subprocess.CompletedPro
 def start(temporary: Path, *arguments: str) -> subprocess.Popen[str]:
     """The command as a running process with its output in pipes."""
     return subprocess.Popen(
-        command(*arguments),
+        command(*arguments, prelude=_TAKES_CTRL_C),
         env=environment(temporary),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
