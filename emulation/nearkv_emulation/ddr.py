@@ -12,6 +12,7 @@ from bisect import bisect_right, insort
 
 import numpy as np
 from nearkv_driver.errors import BufferMisuse, OutOfDeviceMemory
+from nearkv_driver.pagestore import ask_for_huge_pages
 from nearkv_driver.transport import Bank, Bytes
 from numpy.typing import NDArray
 
@@ -37,6 +38,7 @@ class DdrBank:
             raise ValueError(
                 f"card URL {card!r}: this machine cannot map a bank of {bank.nbytes} bytes; give a smaller dram"
             ) from error
+        ask_for_huge_pages(self._map)
         self._free = [(0, bank.nbytes)]
         self._used: dict[int, int] = {}
         self._starts: list[int] = []
