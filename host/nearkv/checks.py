@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
+from nearkv_driver.encode import scale_constant
 from nearkv_driver.regmap import NEW_TOKENS_MAX, POSITIONS_MAX, ROWS_MAX
 from numpy.typing import NDArray
 
@@ -36,6 +36,8 @@ def check_layer(layer: int, layout: ModelLayout) -> None:
 def check_kv(k: NDArray[np.float16], v: NDArray[np.float16], batch: int, layout: ModelLayout) -> None:
     """Both float16 [batch, kv_heads, n, head_size]."""
     for name, array in (("k", k), ("v", v)):
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} is {type(array).__name__}; a NumPy array of {layout.dtype} is expected")
         if array.dtype != np.float16:
             raise TypeError(f"{name} is {array.dtype}; K and V are stored as {layout.dtype}")
         _shape(name, array, (batch, layout.kv_heads, None, layout.head_size))
@@ -45,6 +47,8 @@ def check_kv(k: NDArray[np.float16], v: NDArray[np.float16], batch: int, layout:
 
 def check_q(q: NDArray[np.float32], batch: int, layout: ModelLayout, new_tokens: int | None) -> None:
     """Float16 or float32 [batch, query_heads, n, head_size] with at most 64 rows per KV head."""
+    if not isinstance(q, np.ndarray):
+        raise TypeError(f"q is {type(q).__name__}; a NumPy array of float16 or float32 is expected")
     if q.dtype not in (np.float16, np.float32):
         raise TypeError(f"q is {q.dtype}; float16 or float32 is expected")
     _shape("q", q, (batch, layout.query_heads, None, layout.head_size))
@@ -57,8 +61,10 @@ def check_q(q: NDArray[np.float32], batch: int, layout: ModelLayout, new_tokens:
 
 
 def check_scale(scale: float, window: int) -> None:
-    if not (math.isfinite(scale) and scale > 0):
-        raise UserError(f"scale = {scale}; a finite number above 0 is expected")
+    try:
+        scale_constant(scale)
+    except ValueError as error:
+        raise UserError(str(error)) from None
     if not 0 <= window < POSITIONS_MAX:
         raise UserError(f"window = {window}; 0 (none) to {POSITIONS_MAX - 1} is expected")
 

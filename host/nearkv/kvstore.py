@@ -7,6 +7,7 @@ either does all it says or raises and leaves lengths and stored rows as they wer
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from types import TracebackType
@@ -26,6 +27,7 @@ from nearkv.errors import UserError
 from nearkv.fetches import Wave
 from nearkv.forecast import Call, Forecast
 from nearkv.layout import ModelLayout
+from nearkv.ownership import Owner, abandon
 from nearkv.placement import shares
 from nearkv.requests import Requests
 from nearkv.sequence import Part, SequenceInfo, SequenceState
@@ -51,7 +53,8 @@ class KVStore:
     ) -> None:
         """Use `open`. `resources` ends writers, closes cards and removes temporary volumes."""
         self.layout = layout
-        self._cards, self._resources = tuple(cards), resources
+        self._cards, self._resources, self._owner = tuple(cards), resources, Owner()
+        self._dropped = weakref.finalize(self, abandon, self._owner, resources)
         self._sequences: dict[int, SequenceState] = {}
         self._next_id = 0
         self._buffer = WriteBuffer(cards[0].spill_units)
@@ -101,6 +104,7 @@ class KVStore:
 
     def add_sequence(self, name: str | None = None) -> int:
         """A new, empty sequence; with a name it stays on the volumes as of its last `flush`, else it goes at close."""
+        self._owner.check()
         if name is not None:
             checks.check_name(name)
             if any(card.volume.index.find(name) for card in self._cards):
@@ -138,6 +142,7 @@ class KVStore:
 
     def open_sequence(self, name: str) -> int:
         """Opens a named sequence from the volumes; `info` tells what had to be dropped. KeyError: unknown name."""
+        self._owner.check()
         for state in self._sequences.values():
             if state.name == name:
                 raise UserError(f"the sequence named {name!r} is open already, as {state.id}")
@@ -145,10 +150,12 @@ class KVStore:
 
     def names(self) -> tuple[str, ...]:
         """Names of all sequences on the volumes."""
+        self._owner.check()
         return tuple(sorted({name for card in self._cards for name in card.volume.index.names()}))
 
     def delete(self, name: str) -> None:
         """Removes a named sequence, which must not be open, from the volumes."""
+        self._owner.check()
         if any(state.name == name for state in self._sequences.values()):
             raise UserError(f"the sequence named {name!r} is open; free it first")
         sessions.delete(name, self._cards)
@@ -253,6 +260,7 @@ class KVStore:
 
         NotStored names the sequences and tokens that could not be stored; all others are, and it may be called again.
         """
+        self._owner.check()
         self._flush(list(self._sequences.values()))
 
     def free(self, sequence: int) -> None:
@@ -266,8 +274,11 @@ class KVStore:
     def close(self) -> None:
         """Flushes named sequences, closes cards and volumes, whatever fails. May be called again.
 
-        NotStored says what could not be stored.
+        NotStored says what could not be stored. In a forked process, which owns nothing of it, this does nothing.
         """
+        self._dropped.detach()
+        if not self._owner.here:
+            return
         try:
             self.flush()
         finally:
@@ -294,6 +305,7 @@ class KVStore:
         return state.id
 
     def _state(self, sequence: int) -> SequenceState:
+        self._owner.check()
         try:
             return self._sequences[sequence]
         except KeyError:

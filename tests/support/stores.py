@@ -45,6 +45,7 @@ def card_store(device: NearDevice, volume: Volume, shape: ModelLayout, *, p2p: b
 def die(store: KVStore) -> None:
     """Ends the store as the end of its process would: nothing is flushed."""
     store._sequences.clear()
+    store._dropped.detach()
     store._resources.close()
 
 

@@ -286,6 +286,8 @@ def test_arguments_that_cannot_be_are_refused_before_anything_is_stored(mirror: 
     refused(UserError, "layer = 2", layer=2)
     refused(UserError, "scale = 0", scale=0)
     refused(UserError, "scale = nan", scale=float("nan"))
+    refused(UserError, "scale = 1e\\+300", scale=1e300)
+    refused(TypeError, "k is list", k=[1.0])
     refused(UserError, "window = -1", window=-1)
     refused(TypeError, "k is float32", k=k.astype(np.float32))
     refused(TypeError, "q is float64", q=q.astype(np.float64))

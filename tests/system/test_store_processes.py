@@ -172,3 +172,38 @@ def test_a_full_file_system_loses_no_token_and_flush_works_once_there_is_room(tm
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1] == "done"
+
+
+def test_a_forked_process_owns_nothing_of_the_store(tmp_path: Path) -> None:
+    """The child is refused by name, and its close leaves the parent's folders, lock and rows alone."""
+    with KVStore.open(layout(), urls(2)) as store:
+        folders = [card.volume.folder for card in store._cards]
+        sequence = store.add_sequence()
+        for layer in range(2):
+            store.append(layer, [sequence], *rows(0, 20)[1:])
+        told = tmp_path / "told"
+        child = os.fork()
+        if child == 0:
+            lines = []
+            for call in (store.add_sequence, store.flush, lambda: store.read(0, sequence)):
+                try:
+                    call()
+                except Exception as error:
+                    lines.append(f"{type(error).__name__}: {error}")
+            store.close()
+            told.write_text("\n".join(lines))
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        lines = told.read_text().splitlines()
+        assert len(lines) == 3
+        assert all(f"UserError: this store was opened by process {os.getpid()}" in line for line in lines)
+        assert all(folder.is_dir() for folder in folders)
+        np.testing.assert_array_equal(store.read(1, sequence)[0], rows(0, 20)[1][0])
+
+
+def test_a_store_that_was_dropped_gives_its_volumes_back(tmp_path: Path) -> None:
+    stores = [KVStore.open(layout(), urls(1, tmp_path))]
+    with pytest.warns(ResourceWarning, match="dropped without close"):
+        stores.clear()
+    with KVStore.open(layout(), urls(1, tmp_path)) as again:
+        assert again.names() == ()
