@@ -78,13 +78,6 @@ module job_finish (
     reg [57:0] tail_word_reg;
     reg read_error_reg;
     reg [57:0] read_error_word_reg;
-    // reads of bins: done with the part; O or (L, T); place
-    reg asking_reg;
-    reg l_part_reg;
-    reg [6:0] row_reg;
-    reg [1:0] bin_reg;
-    reg [3:0] column_reg;
-    reg half_reg;
 
     wire tail = part_reg == TAIL_K || part_reg == TAIL_V;
     wire integers = part_reg == STATE || raw;
@@ -95,106 +88,45 @@ module job_finish (
     wire [24:0] state_words = {11'd0, row_words, 3'd0} + {12'd0, row_words, 2'd0} + {18'd0, state_last};
     wire [24:0] output_words = {13'd0, row_words, 1'b0} + {18'd0, output_last};
 
-    wire last_column = {1'b0, column_reg} + 5'd1 == {chunks, 1'b0};
-    wire last_row = row_reg + 7'd1 == rows;
-
-    // in flight: {valid, (L, T), row complete, last of the word, half, bin 2, integers, slot 3}
-    localparam STAGES = 7;
-    reg [10:0] tags_reg[1:STAGES];
-    wire words_room;
-    wire ask = asking_reg && words_room;
-    wire l_complete = last_row || (integers ? row_reg[0] : row_reg[2:0] == 3'd7);
-    wire [10:0] tag_now = {
-        ask && f_ready, l_part_reg, l_complete, half_reg, half_reg, bin_reg, integers, row_reg[2:0]
-    };
-    wire [10:0] tag_1 = tags_reg[1];
-    wire [10:0] tag_2 = tags_reg[2];
-    wire [10:0] tag_7 = tags_reg[7];
-    integer i;
-
-    assign f_valid = ask;
-    assign f_row = {parity, row_reg[5:0]};
-
-    bin_address bin_place (
-        .parity(parity),
-        .big(big),
-        .chunks(chunks),
-        .row(row_reg[5:0]),
-        .word(column_reg),
-        .addr(f_addr)
-    );
-
-    // stage 2: eight columns, or L of a row in the first of them
-    reg [1199:0] eight_reg;
-    reg seen_reg;
-    reg [19:0] top_reg;
-    reg [31:0] t_reg[3:STAGES];
-    wire [511:0] integer_word;
-    wire [255:0] floats;
-    wire [31:0] t_word = seen_reg ? {{12{top_reg[19]}}, top_reg} : `NK_EMPTY_T;
-
-    genvar c;
-    generate
-        for (c = 0; c < 8; c = c + 1) begin : column
-            wire [49:0] chosen = tag_2[5:4] == 2'd0 ? eight_reg[c*150+:50] :
-                tag_2[5:4] == 2'd1 ? eight_reg[c*150+50+:50] : eight_reg[c*150+100+:50];
-            assign integer_word[c*64+:64] = {{14{chosen[49]}}, chosen};
-
-            always @(posedge clk) begin
-                if (tag_1[10]) begin
-                    if (!seen) eight_reg[c*150+:150] <= 150'd0;
-                    else if (tag_1[9]) eight_reg[c*150+:150] <= l_bins;
-                    else if (tag_1[6])
-                        eight_reg[c*150+:150] <= {bins[2000+c*50+:50], bins[1200+c*50+:50], bins[400+c*50+:50]};
-                    else eight_reg[c*150+:150] <= {bins[1600+c*50+:50], bins[800+c*50+:50], bins[c*50+:50]};
-                end
-            end
-
-            float_convert convert (
-                .clk(clk),
-                .s_bins(eight_reg[c*150+:150]),
-                .m_float(floats[c*32+:32])
-            );
-        end
-    endgenerate
-
-    // (L, T) of one row: four int64, or FP32 and int32
-    wire [49:0] l_0 = eight_reg[49:0];
-    wire [49:0] l_1 = eight_reg[99:50];
-    wire [49:0] l_2 = eight_reg[149:100];
-    wire [255:0] l_integers = {
-        {32{t_word[31]}}, t_word, {14{l_2[49]}}, l_2, {14{l_1[49]}}, l_1, {14{l_0[49]}}, l_0
-    };
-
-    // collects half words and rows
-    reg [511:0] collect_reg;
-    reg [511:0] out_data_reg;
-    reg out_valid_reg;
-    wire integer_now = tag_2[10] && tag_2[3];
-    wire float_now = tag_7[10] && !tag_7[3];
-    wire [511:0] l_integer_word = tag_2[0] ? {l_integers, collect_reg[255:0]} : {256'd0, l_integers};
-    wire [31:0] t_last = t_reg[STAGES];
-    reg [511:0] l_float_word;
+    reg [63:0] target;
+    reg [24:0] count;
 
     always @* begin
-        l_float_word = tag_7[2:0] == 3'd0 ? 512'd0 : collect_reg;
-        l_float_word[{tag_7[2:0], 6'd0}+:64] = {t_last, floats[31:0]};
+        case (part_reg)
+            TAIL_K: target = tail_k;
+            TAIL_V: target = tail_v;
+            STATE: target = state_out;
+            default: target = out_addr;
+        endcase
+        case (part_reg)
+            TAIL_K, TAIL_V: count = {14'd0, new_words};
+            STATE: count = state_words;
+            default: count = identify ? 25'd1 : raw ? state_words : output_words;
+        endcase
+        if (target == 64'd0 || identify && part_reg != OUTPUT) count = 25'd0;
     end
 
     wire [511:0] word_data;
     wire word_valid;
     wire writing = part_reg != IDLE && part_reg != END && !enter_reg && left_reg != 25'd0;
 
-    fifo #(
-        .WIDTH(512),
-        .DEPTH(32),
-        .SPARE(16)
-    ) words (
+    bin_words words (
         .clk(clk),
         .rst(rst),
-        .s_data(out_data_reg),
-        .s_valid(out_valid_reg),
-        .s_ready(words_room),
+        .start(enter_reg && !tail && !identify && count != 25'd0),
+        .integers(integers),
+        .rows(rows),
+        .chunks(chunks),
+        .parity(parity),
+        .big(big),
+        .f_valid(f_valid),
+        .f_ready(f_ready),
+        .f_addr(f_addr),
+        .f_row(f_row),
+        .bins(bins),
+        .l_bins(l_bins),
+        .seen(seen),
+        .top(top),
         .m_data(word_data),
         .m_valid(word_valid),
         .m_ready(w_ready && writing && !tail && !identify)
@@ -217,24 +149,6 @@ module job_finish (
 
     wire part_done = part_reg != IDLE && part_reg != END && !enter_reg && left_reg == 25'd0 && w_idle;
     wire failed = w_failed || read_error_reg;
-    reg [63:0] target;
-    reg [24:0] count;
-
-    always @* begin
-        case (part_reg)
-            TAIL_K: target = tail_k;
-            TAIL_V: target = tail_v;
-            STATE: target = state_out;
-            default: target = out_addr;
-        endcase
-        case (part_reg)
-            TAIL_K, TAIL_V: count = {14'd0, new_words};
-            STATE: count = state_words;
-            default: count = identify ? 25'd1 : raw ? state_words : output_words;
-        endcase
-        if (target == 64'd0 || identify && part_reg != OUTPUT) count = 25'd0;
-    end
-
     assign done = part_reg == END;
     assign faulty = failed;
     assign fault = {
@@ -253,12 +167,6 @@ module job_finish (
                 job[`NK_JOB_NEW_V_ADDR_LSB+6+:58];
             tail_word_reg <= part_reg == TAIL_K ? job[`NK_JOB_NEW_K_ADDR_LSB+6+:58] :
                 job[`NK_JOB_NEW_V_ADDR_LSB+6+:58];
-            asking_reg <= !tail && !identify && count != 25'd0;
-            l_part_reg <= 1'b0;
-            row_reg <= 7'd0;
-            bin_reg <= 2'd0;
-            column_reg <= 4'd0;
-            half_reg <= 1'b0;
         end
         if (put) begin
             word_reg <= word_reg + 58'd1;
@@ -270,45 +178,6 @@ module job_finish (
                 read_error_reg <= 1'b1;
                 read_error_word_reg <= tail_word_reg;
             end
-        end
-
-        // integers: row, bin, column, half; floats: row, column, half; then rows
-        if (ask && f_ready) begin
-            if (l_part_reg) begin
-                row_reg <= row_reg + 7'd1;
-                if (last_row) asking_reg <= 1'b0;
-            end else begin
-                half_reg <= !half_reg;
-                if (half_reg) begin
-                    column_reg <= last_column ? 4'd0 : column_reg + 4'd1;
-                    if (last_column) begin
-                        bin_reg <= !integers || bin_reg == 2'd2 ? 2'd0 : bin_reg + 2'd1;
-                        if (!integers || bin_reg == 2'd2) begin
-                            row_reg <= last_row ? 7'd0 : row_reg + 7'd1;
-                            l_part_reg <= last_row;
-                        end
-                    end
-                end
-            end
-        end
-
-        tags_reg[1] <= tag_now;
-        for (i = 2; i <= STAGES; i = i + 1) tags_reg[i] <= tags_reg[i-1];
-        seen_reg <= seen;
-        top_reg <= top;
-        t_reg[3] <= t_word;
-        for (i = 4; i <= STAGES; i = i + 1) t_reg[i] <= t_reg[i-1];
-
-        out_valid_reg <= 1'b0;
-        if (integer_now) begin
-            out_valid_reg <= !tag_2[9] || tag_2[8];
-            out_data_reg <= tag_2[9] ? l_integer_word : integer_word;
-            collect_reg <= l_integer_word;
-        end
-        if (float_now) begin
-            out_valid_reg <= tag_7[9] ? tag_7[8] : tag_7[7];
-            out_data_reg <= tag_7[9] ? l_float_word : {floats, collect_reg[255:0]};
-            collect_reg <= tag_7[9] ? l_float_word : {256'd0, floats};
         end
 
         if (part_done) begin
@@ -325,8 +194,6 @@ module job_finish (
             part_reg <= IDLE;
             enter_reg <= 1'b0;
             cmd_valid_reg <= 1'b0;
-            asking_reg <= 1'b0;
-            out_valid_reg <= 1'b0;
         end
     end
 
