@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data words to the block buffers, in the order of the tasks. Finds each row's exponent, checks pages and elements, and
-// leaves a record at the end of every page and every step. Judges nothing: see step_judge.
+// Data words to the block buffers, in the order of the tasks. Finds each row's exponent and each page's checksum; what
+// a step has shown leaves as records.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -39,8 +39,7 @@ module block_writer (
     input wire k_release,
     input wire v_release,
 
-    // {is_v, page_end, crc 32, segment 18, page 19, step_end, job_last, error, error_new, error_word 58, error_words 15,
-    //  nonfinite, nonfinite segment 18, nonfinite position 21, words 15}
+    // see step_record
     output wire [202:0] record,
     output wire record_valid,
     // falls while some records can still be taken
@@ -197,19 +196,7 @@ module block_writer (
     reg [6:0] b_slot_reg;
     reg b_first_chunk_reg;
     reg b_last_chunk_reg;
-    reg [13:0] b_block_reg;
-    reg [17:0] b_segment_reg;
-    reg [18:0] b_page_reg;
     reg b_page_first_reg;
-    reg b_page_end_reg;
-    reg b_step_first_reg;
-    reg b_step_end_reg;
-    reg b_job_last_reg;
-    reg b_error_reg;
-    reg b_new_reg;
-    reg [57:0] b_word_reg;
-    reg [14:0] b_words_reg;
-    reg [14:0] b_words_after_reg;
 
     row_scan scan (
         .clk(clk),
@@ -239,53 +226,43 @@ module block_writer (
             b_slot_reg <= a_slot_reg;
             b_first_chunk_reg <= a_chunk_reg == 3'd0;
             b_last_chunk_reg <= a_last_chunk_reg;
-            b_block_reg <= a_block_reg;
-            b_segment_reg <= a_segment_reg;
-            b_page_reg <= a_page_reg;
             b_page_first_reg <= a_page_first_reg;
-            b_page_end_reg <= a_page_end_reg;
-            b_step_first_reg <= a_step_first_reg;
-            b_step_end_reg <= a_step_end_reg;
-            b_job_last_reg <= a_job_last_reg;
-            b_error_reg <= a_error_reg;
-            b_new_reg <= a_new_reg;
-            b_word_reg <= a_word_reg;
-            b_words_reg <= a_words_reg;
-            b_words_after_reg <= a_words_after_reg;
         end
     end
 
-    // stage c: the row, the step
+    step_record step (
+        .clk(clk),
+        .rst(rst),
+        .s_valid(a_valid_reg),
+        .s_is_v(a_is_v_reg),
+        .s_step_first(a_step_first_reg),
+        .s_step_end(a_step_end_reg),
+        .s_job_last(a_job_last_reg),
+        .s_page_end(a_page_end_reg),
+        .s_segment(a_segment_reg),
+        .s_page(a_page_reg),
+        .s_position({a_block_reg, a_slot_reg}),
+        .s_error(a_error_reg),
+        .s_new(a_new_reg),
+        .s_word(a_word_reg),
+        .s_words(a_words_reg),
+        .s_words_after(a_words_after_reg),
+        .late_crc(b_crc),
+        .late_nonfinite(b_payload_reg && b_nonfinite),
+        .record(record),
+        .record_valid(record_valid)
+    );
+
+    // stage c: the row
     reg [4:0] row_top_reg;
     reg top_valid_reg;
     reg top_is_v_reg;
     reg [7:0] top_addr_reg;
     reg k_row_reg;
     reg v_row_reg;
-    reg error_reg;
-    reg error_new_reg;
-    reg [57:0] error_word_reg;
-    reg [14:0] error_words_reg;
-    reg nonfinite_reg;
-    reg [17:0] nonfinite_segment_reg;
-    reg [20:0] nonfinite_position_reg;
 
     wire [4:0] row_top = b_first_chunk_reg || b_top > row_top_reg ? b_top : row_top_reg;
-    wire error_before = error_reg && !b_step_first_reg;
-    wire error_now = error_before || b_error_reg;
-    wire nonfinite_before = nonfinite_reg && !b_step_first_reg;
-    wire nonfinite_now = nonfinite_before || b_payload_reg && b_nonfinite;
-    wire error_new = error_before ? error_new_reg : b_new_reg;
-    wire [57:0] error_word = error_before ? error_word_reg : b_word_reg;
-    wire [14:0] error_words = error_before ? error_words_reg : b_words_reg;
-    wire [17:0] nonfinite_segment = nonfinite_before ? nonfinite_segment_reg : b_segment_reg;
-    wire [20:0] nonfinite_position = nonfinite_before ? nonfinite_position_reg : {b_block_reg, b_slot_reg};
 
-    assign record = {
-        b_is_v_reg, b_page_end_reg, b_crc, b_segment_reg, b_page_reg, b_step_end_reg, b_job_last_reg, error_now,
-        error_new, error_word, error_words, nonfinite_now, nonfinite_segment, nonfinite_position, b_words_after_reg
-    };
-    assign record_valid = b_valid_reg && (b_page_end_reg || b_step_end_reg);
     assign top_valid = top_valid_reg;
     assign top_is_v = top_is_v_reg;
     assign top_addr = top_addr_reg;
@@ -301,13 +278,6 @@ module block_writer (
             if (b_payload_reg) row_top_reg <= row_top;
             top_is_v_reg <= b_is_v_reg;
             top_addr_reg <= {b_half_reg, b_slot_reg};
-            error_reg <= error_now;
-            error_new_reg <= error_new;
-            error_word_reg <= error_word;
-            error_words_reg <= error_words;
-            nonfinite_reg <= nonfinite_now;
-            nonfinite_segment_reg <= nonfinite_segment;
-            nonfinite_position_reg <= nonfinite_position;
         end
     end
 

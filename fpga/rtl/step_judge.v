@@ -10,7 +10,7 @@ module step_judge (
     input wire clk,
     input wire rst,
 
-    // see block_writer
+    // see step_record
     input wire [202:0] record,
     input wire record_valid,
     output wire record_ready,
