@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The jobs of a list in order: one is prepared, one walks, one is written; each gets its status when it ends, and the
-// first fault ends the list. Clears everything behind the readers after a fault. Does not touch data.
+// A list from START to DONE: its jobs end in order, each gets its status, and the first fault ends the list. Clears
+// everything behind the readers after a fault. Does not touch data.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -87,16 +87,8 @@ module list_control (
     reg [63:0] kv_reg;
     reg [63:0] ctl_reg;
     reg [63:0] out_reg;
-    // the job that ends next; the one to prepare next; those handed to the walk
+    // the job that ends next
     reg [12:0] ending_reg;
-    reg [12:0] preparing_reg;
-    reg busy_reg;
-    reg handing_reg;
-    reg was_handed_reg;
-    reg prepared_reg;
-    reg [1:0] loaded_reg;
-    reg refused_reg;
-    reg [12:0] handed_reg;
     reg [1:0] bins_done_reg;
     reg [63:0] cycles_reg;
     reg [31:0] beats_reg;
@@ -106,20 +98,22 @@ module list_control (
     reg [5:0] count_reg;
 
     reg prepare_list_reg;
-    reg prepare_job_reg;
     reg accepted_reg;
     reg done_reg;
     reg finish_start_reg;
     reg w_valid_reg;
     reg w_clear_reg;
 
-    wire [12:0] ahead = preparing_reg - ending_reg;
+    wire prepare_ended;
+    wire refused;
+    wire handing;
+    wire [12:0] handed;
     wire last_job = ending_reg + 13'd1 == jobs;
     wire can_finish = job_sound && bins_done_reg != 2'd0;
     // faults found ahead wait for the jobs before, and those of the walk for the job's own preparation
-    wire ending_loaded = preparing_reg != ending_reg;
-    wire prepare_refused = refused_reg && !ending_loaded;
-    wire walk_lost = walk_failed && handed_reg == ending_reg + 13'd1 && ending_loaded;
+    wire ending_loaded = prepare_index != ending_reg;
+    wire prepare_refused = refused && !ending_loaded;
+    wire walk_lost = walk_failed && handed == ending_reg + 13'd1 && ending_loaded;
     wire step_refused = judge_faulty && ending_loaded;
     wire [31:0] na = `NK_NOT_APPLICABLE;
 
@@ -132,18 +126,38 @@ module list_control (
         fault_reg ? fault_data_reg[191:32] : {5{na}}, job_field, fault_reg ? fault_data_reg[31:0] : `NK_STATUS_OK
     };
 
+    job_turns turns (
+        .clk(clk),
+        .rst(rst),
+        .idle(state_reg == IDLE),
+        .clear(state_reg == CLEAR),
+        .header(state_reg == HEADER),
+        .run((state_reg == RUN || state_reg == FINISH || state_reg == STATUS || state_reg == STATUS_WAIT) && !fault_reg),
+        .start(list_start && state_reg == IDLE),
+        .ending(ending_reg),
+        .jobs(jobs),
+        .prepare_job(prepare_job),
+        .prepare_index(prepare_index),
+        .prepare_walkable(prepare_walkable),
+        .prepare_done(prepare_done),
+        .prepare_faulty(prepare_faulty),
+        .ended(prepare_ended),
+        .refused(refused),
+        .loaded(loaded),
+        .handing(handing),
+        .walk_ready(walk_ready),
+        .handed(handed)
+    );
+
     assign list_accepted = accepted_reg;
     assign list_done = done_reg;
     assign kv = kv_reg;
     assign ctl = ctl_reg;
     assign out = out_reg;
     assign prepare_list = prepare_list_reg;
-    assign prepare_job = prepare_job_reg;
-    assign prepare_index = preparing_reg;
-    assign prepare_alone = preparing_reg == ending_reg && state_reg == RUN;
-    assign walk_valid = handing_reg && !flush;
-    assign loaded = loaded_reg;
-    assign walk_parity = preparing_reg[0];
+    assign prepare_alone = prepare_index == ending_reg && state_reg == RUN;
+    assign walk_valid = handing && !flush;
+    assign walk_parity = prepare_index[0];
     assign job_taken = finish_start_reg;
     assign finish_start = finish_start_reg;
     assign finish_parity = ending_reg[0];
@@ -156,7 +170,6 @@ module list_control (
 
     always @(posedge clk) begin
         prepare_list_reg <= 1'b0;
-        prepare_job_reg <= 1'b0;
         accepted_reg <= 1'b0;
         done_reg <= 1'b0;
         finish_start_reg <= 1'b0;
@@ -164,59 +177,25 @@ module list_control (
         cycles_reg <= cycles_reg + 64'd1;
         bins_done_reg <= bins_done_reg + {1'b0, bins_done} - {1'b0, finish_start_reg};
 
-        // preparation runs beside the rest
-        if (busy_reg && prepare_done) begin
-            busy_reg <= 1'b0;
-            prepared_reg <= !prepare_faulty && state_reg != HEADER;
-            refused_reg <= prepare_faulty && state_reg != HEADER;
-            if (!prepare_faulty && state_reg != HEADER) loaded_reg[preparing_reg[0]] <= 1'b1;
-        end
-        if (busy_reg && state_reg != HEADER && !prepare_job_reg && prepare_walkable && !handing_reg && !was_handed_reg)
-            handing_reg <= 1'b1;
-        if (handing_reg && walk_ready) begin
-            handing_reg <= 1'b0;
-            was_handed_reg <= 1'b1;
-            handed_reg <= handed_reg + 13'd1;
-        end
-        if (prepared_reg && was_handed_reg) begin
-            prepared_reg <= 1'b0;
-            was_handed_reg <= 1'b0;
-            preparing_reg <= preparing_reg + 13'd1;
-        end
-        if ((state_reg == RUN || state_reg == FINISH || state_reg == STATUS || state_reg == STATUS_WAIT) &&
-            !fault_reg && !busy_reg && !handing_reg && !refused_reg && !prepared_reg && preparing_reg != jobs &&
-            ahead < 13'd2 && !prepare_done) begin
-            prepare_job_reg <= 1'b1;
-            busy_reg <= 1'b1;
-            loaded_reg[preparing_reg[0]] <= 1'b0;
-        end
-
         case (state_reg)
             IDLE: begin
                 cycles_reg <= 64'd0;
                 ending_reg <= 13'd0;
-                preparing_reg <= 13'd0;
-                handed_reg <= 13'd0;
                 bins_done_reg <= 2'd0;
                 fault_reg <= 1'b0;
                 whole_list_reg <= 1'b0;
                 beats_reg <= 32'd0;
-                handing_reg <= 1'b0;
-                was_handed_reg <= 1'b0;
-                prepared_reg <= 1'b0;
-                refused_reg <= 1'b0;
                 if (list_start) begin
                     state_reg <= HEADER;
                     kv_reg <= kv_register;
                     ctl_reg <= ctl_register;
                     out_reg <= out_register;
                     prepare_list_reg <= 1'b1;
-                    busy_reg <= 1'b1;
                     w_clear_reg <= 1'b1;
                 end
             end
             HEADER:
-            if (busy_reg && prepare_done) begin
+            if (prepare_ended) begin
                 accepted_reg <= 1'b1;
                 state_reg <= prepare_faulty ? FLUSH : RUN;
                 fault_reg <= prepare_faulty;
@@ -251,11 +230,6 @@ module list_control (
             end
             CLEAR: begin
                 count_reg <= count_reg + 6'd1;
-                busy_reg <= 1'b0;
-                handing_reg <= 1'b0;
-                was_handed_reg <= 1'b0;
-                prepared_reg <= 1'b0;
-                refused_reg <= 1'b0;
                 w_clear_reg <= 1'b1;
                 if (count_reg == 6'd63) begin
                     state_reg <= STATUS;
@@ -293,11 +267,7 @@ module list_control (
 
         if (rst) begin
             state_reg <= IDLE;
-            busy_reg <= 1'b0;
-            handing_reg <= 1'b0;
-            refused_reg <= 1'b0;
             prepare_list_reg <= 1'b0;
-            prepare_job_reg <= 1'b0;
             accepted_reg <= 1'b0;
             done_reg <= 1'b0;
             finish_start_reg <= 1'b0;
