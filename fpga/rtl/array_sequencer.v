@@ -99,6 +99,7 @@ module array_sequencer (
     wire v_job_last = v_unit[24];
     wire v_group_last = v_unit[25];
 
+    wire k_can_start = visit_valid && loaded[k_parity];
     wire k_nothing = k_tokens == 8'd0;
     wire k_there = k_rows_reg > {1'b0, k_token_reg};
     wire k_issue = state_reg == WALK_K && (k_there && !k_nothing);
@@ -108,6 +109,7 @@ module array_sequencer (
     wire k_group_last = k_group_reg == k_groups;
     wire [6:0] k_row_addr = k_slot + k_token_reg[6:0];
 
+    wire [1:0] walk_v = v_tokens == 8'd0 ? EMPTY_V : WALK_V;
     wire [2:0] v_tile = v_slot[6:4] + v_tile_reg;
     wire [7:0] v_end_slot = {1'b0, v_slot} + v_tokens;
     wire [7:0] v_place = {1'b0, v_tile, v_token_reg};
@@ -205,11 +207,13 @@ module array_sequencer (
             empty_reg <= v_empty_end;
         end
 
+        // V follows K without a pause when two units are ahead, K follows V when a visit waits
         case (state_reg)
             CHOOSE:
-            if (pending_reg != 2'd2 && visit_valid && loaded[k_parity]) state_reg <= WALK_K;
-            else if (pending_reg != 2'd0 && v_unit_valid) state_reg <= v_tokens == 8'd0 ? EMPTY_V : WALK_V;
-            default: if (k_end || v_end) state_reg <= CHOOSE;
+            if (pending_reg != 2'd2 && k_can_start) state_reg <= WALK_K;
+            else if (pending_reg != 2'd0 && v_unit_valid) state_reg <= walk_v;
+            WALK_K: if (k_end) state_reg <= pending_reg == 2'd1 && v_unit_valid ? walk_v : CHOOSE;
+            default: if (v_end) state_reg <= k_can_start ? WALK_K : CHOOSE;
         endcase
 
         if (k_issue) begin
