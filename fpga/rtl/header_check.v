@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks a list header, one field per cycle, in the order of docs/kernel-contract.md; stops at the first bad one.
-// Does not read it.
+// Checks a list header, all fields side by side and the three windows one after the other; the first bad one in the
+// order of docs/kernel-contract.md counts. Does not read the header.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -23,78 +23,92 @@ module header_check (
     output wire [31:0] detail
 );
 
-    // steps: three u32 fields, reserved word 12, three bases, four checks for each window, ten reserved words
-    localparam [4:0] STEP_WINDOW = 5'd7;
-    localparam [4:0] STEP_RESERVED = 5'd19;
-    localparam [4:0] STEP_END = 5'd29;
+    // checks: 3 fields, reserved word 3, 3 bases, 4 of each window, 10 reserved words from word 22 on
+    localparam CHECKS = 29;
+    localparam [4:0] BASES = 5'd4;
+    localparam [4:0] WINDOWS = 5'd7;
+    localparam [4:0] RESERVED = 5'd19;
 
+    // cycles since `start`: the window of a master is selected in 0 to 2 and judged in the next
     reg busy_reg;
-    reg [4:0] step_reg;
+    reg [2:0] step_reg;
+    reg [63:0] base_reg;
+    reg [63:0] size_reg;
+    reg [63:0] pointer_reg;
+    reg [32:0] used_reg;
+    reg [11:0] window_bad_reg;
 
     wire [31:0] jobs = header[`NK_LIST_JOBS_LSB+:32];
-    wire [4:0] window_step = step_reg - STEP_WINDOW;
-    wire [1:0] master = step_reg < STEP_WINDOW ? step_reg[1:0] : window_step[3:2];
+    wire [1:0] master = step_reg[1:0];
     wire [63:0] pointer = master == 2'd0 ? kv : master == 2'd1 ? ctl : out;
-    wire [63:0] named = header[{master, 6'd0}+`NK_LIST_KV_BASE_LSB+:64];
-    wire [63:0] base = header[{master, 7'd0}+`NK_LIST_KV_WINDOW_LSB+:64];
-    wire [63:0] size = header[{master, 7'd0}+`NK_LIST_KV_WINDOW_NBYTES_LSB+:64];
-    wire [32:0] full_nbytes = {12'd0, jobs[12:0], 8'd0} + `NK_LIST_NBYTES;
-    wire [32:0] used = master == 2'd0 ? 33'd1 : master == 2'd1 ? full_nbytes : {14'd0, jobs[12:0], 6'd0};
-    // base + size passes 2^64
-    wire [64:0] end_address = {1'b0, base} + {1'b0, size};
-    wire passes = end_address[64] && end_address[63:0] != 64'd0;
-    wire holds;
-    wire [4:0] reserved_index = step_reg - STEP_RESERVED + 5'd22;
-    wire [31:0] reserved_word = header[{reserved_index, 5'd0}+:32];
+    wire [32:0] list_nbytes = {12'd0, jobs[12:0], 8'd0} + `NK_LIST_NBYTES;
+    wire [32:0] used = master == 2'd0 ? 33'd1 : master == 2'd1 ? list_nbytes : {14'd0, jobs[12:0], 6'd0};
 
-    window_check check (
-        .base(base),
-        .size(size),
-        .address(pointer),
-        .nbytes(window_step[1:0] == 2'd2 ? 33'd1 : used),
-        .holds(holds)
+    // base + size passes 2^64
+    wire [64:0] end_address = {1'b0, base_reg} + {1'b0, size_reg};
+    wire passes = end_address[64] && end_address[63:0] != 64'd0;
+    wire holds_byte;
+    wire holds_used;
+    wire [3:0] window_bad = {
+        !holds_used, !holds_byte, size_reg[5:0] != 6'd0 || size_reg == 64'd0 || passes, base_reg[5:0] != 6'd0
+    };
+
+    window_check check_byte (
+        .base(base_reg),
+        .size(size_reg),
+        .address(pointer_reg),
+        .nbytes(33'd1),
+        .holds(holds_byte)
     );
 
-    reg bad_next;
+    window_check check_used (
+        .base(base_reg),
+        .size(size_reg),
+        .address(pointer_reg),
+        .nbytes(used_reg),
+        .holds(holds_used)
+    );
+
+    reg [CHECKS-1:0] failed;
+    reg [4:0] first;
     reg [31:0] detail_next;
+    wire [3:0] window_index = first[3:0] - WINDOWS[3:0];
+    integer i;
 
     always @* begin
-        bad_next = 1'b0;
-        detail_next = {25'd0, step_reg, 2'd0};
-        if (step_reg == 5'd0) bad_next = header[`NK_LIST_MAGIC_LSB+:32] != `NK_LIST_MAGIC;
-        else if (step_reg == 5'd1) bad_next = header[`NK_LIST_VERSION_LSB+:32] != `NK_CONTRACT_VERSION;
-        else if (step_reg == 5'd2) bad_next = jobs == 32'd0 || jobs > `NK_JOBS_MAX;
-        else if (step_reg == 5'd3) bad_next = header[96+:32] != 32'd0;
-        else if (step_reg < STEP_WINDOW) begin
-            bad_next = named != pointer || pointer[5:0] != 6'd0;
-            detail_next = {27'd0, master, 3'd0} + `NK_LIST_KV_BASE_LSB / 8;
-        end else if (step_reg < STEP_RESERVED) begin
-            // window, its size, the pointer inside, what is used inside
-            case (window_step[1:0])
-                2'd0: bad_next = base[5:0] != 6'd0;
-                2'd1: bad_next = size[5:0] != 6'd0 || size == 64'd0 || passes;
-                default: bad_next = !holds;
-            endcase
-            detail_next = {26'd0, master, window_step[0], 3'd0} + `NK_LIST_KV_WINDOW_LSB / 8;
-        end else begin
-            bad_next = reserved_word != 32'd0;
-            detail_next = {25'd0, reserved_index, 2'd0};
-        end
+        failed[0] = header[`NK_LIST_MAGIC_LSB+:32] != `NK_LIST_MAGIC;
+        failed[1] = header[`NK_LIST_VERSION_LSB+:32] != `NK_CONTRACT_VERSION;
+        failed[2] = jobs == 32'd0 || jobs > `NK_JOBS_MAX;
+        failed[3] = header[96+:32] != 32'd0;
+        failed[4] = header[`NK_LIST_KV_BASE_LSB+:64] != kv || kv[5:0] != 6'd0;
+        failed[5] = header[`NK_LIST_KV_BASE_LSB+64+:64] != ctl || ctl[5:0] != 6'd0;
+        failed[6] = header[`NK_LIST_KV_BASE_LSB+128+:64] != out || out[5:0] != 6'd0;
+        failed[18:7] = window_bad_reg;
+        for (i = 0; i < 10; i = i + 1) failed[19+i] = header[(22+i)*32+:32] != 32'd0;
+        first = 5'd0;
+        for (i = CHECKS - 1; i >= 0; i = i - 1) if (failed[i]) first = i[4:0];
+        if (first < BASES) detail_next = {25'd0, first, 2'd0};
+        else if (first < WINDOWS) detail_next = {27'd0, first[1:0], 3'd0} + `NK_LIST_KV_BASE_LSB / 8;
+        else if (first < RESERVED)
+            detail_next = {26'd0, window_index[3:2], window_index[0], 3'd0} + `NK_LIST_KV_WINDOW_LSB / 8;
+        else detail_next = {25'd0, first + 5'd3, 2'd0};
     end
 
-    // the usual case in one step: all reserved words are zero
-    wire all_zero = step_reg == STEP_RESERVED && header[1023:704] == 320'd0;
-
-    assign done = busy_reg && (bad_next || all_zero || step_reg == STEP_END - 5'd1);
-    assign bad = bad_next;
+    assign done = busy_reg && step_reg == 3'd4;
+    assign bad = failed != {CHECKS{1'b0}};
     assign detail = detail_next;
 
     always @(posedge clk) begin
-        if (busy_reg) step_reg <= step_reg + 5'd1;
+        if (busy_reg) step_reg <= step_reg + 3'd1;
+        base_reg <= header[{master, 7'd0}+`NK_LIST_KV_WINDOW_LSB+:64];
+        size_reg <= header[{master, 7'd0}+`NK_LIST_KV_WINDOW_NBYTES_LSB+:64];
+        pointer_reg <= pointer;
+        used_reg <= used;
+        if (busy_reg && step_reg != 3'd0 && step_reg != 3'd4) window_bad_reg <= {window_bad, window_bad_reg[11:4]};
         if (done) busy_reg <= 1'b0;
         if (start) begin
             busy_reg <= 1'b1;
-            step_reg <= 5'd0;
+            step_reg <= 3'd0;
         end
         if (rst) busy_reg <= 1'b0;
     end

@@ -28,11 +28,15 @@ module segment_check (
     output wire [31:0] detail
 );
 
-    // steps: tokens, first_position, k_addr, v_addr, crc_addr (itself, pages of K, of V, checksums), reserved words
-    localparam [4:0] STEP_END = 5'd16;
-
+    // cycles since `start`: 0 counts words and pages, 1 compares with the windows, 2 tells
     reg busy_reg;
-    reg [4:0] step_reg;
+    reg [1:0] step_reg;
+    reg [24:0] words_reg;
+    reg [19:0] pages_reg;
+    reg position_bad_reg;
+    reg [4:0] holds_reg;
+    reg reserved_bad_reg;
+    // where the segment before ended
     reg [21:0] end_reg;
     reg end_known_reg;
 
@@ -47,73 +51,82 @@ module segment_check (
     wire [24:0] words = {3'd0, tokens[21:0]} * {21'd0, chunks};
     // from the start of the first page to the end of the last, in pages
     wire [25:0] page_words = {1'b0, words} + {20'd0, k_addr[11:6]} + 26'd63;
-    wire [19:0] pages = page_words[25:6];
+    wire [4:0] holds;
 
-    reg [63:0] address_next;
-    reg [32:0] nbytes_next;
-    wire in_ctl = step_reg == 5'd7;
-    wire holds;
+    window_check check_k (
+        .base(kv_window),
+        .size(kv_window_nbytes),
+        .address(k_addr),
+        .nbytes({2'd0, words_reg, 6'd0}),
+        .holds(holds[0])
+    );
 
-    window_check check (
-        .base(in_ctl ? ctl_window : kv_window),
-        .size(in_ctl ? ctl_window_nbytes : kv_window_nbytes),
-        .address(address_next),
-        .nbytes(nbytes_next),
-        .holds(holds)
+    window_check check_v (
+        .base(kv_window),
+        .size(kv_window_nbytes),
+        .address(v_addr),
+        .nbytes({2'd0, words_reg, 6'd0}),
+        .holds(holds[1])
+    );
+
+    window_check check_k_pages (
+        .base(kv_window),
+        .size(kv_window_nbytes),
+        .address({k_addr[63:12], 12'd0}),
+        .nbytes({1'b0, pages_reg, 12'd0}),
+        .holds(holds[2])
+    );
+
+    window_check check_v_pages (
+        .base(kv_window),
+        .size(kv_window_nbytes),
+        .address({v_addr[63:12], 12'd0}),
+        .nbytes({1'b0, pages_reg, 12'd0}),
+        .holds(holds[3])
+    );
+
+    window_check check_crc (
+        .base(ctl_window),
+        .size(ctl_window_nbytes),
+        .address(crc_addr),
+        .nbytes({10'd0, pages_reg, 3'd0}),
+        .holds(holds[4])
     );
 
     reg bad_next;
     reg [31:0] detail_next;
-    wire [31:0] reserved_word = segment[{1'b1, step_reg[2:0], 5'd0}+:32];
+    reg [2:0] reserved_first;
+    integer i;
 
+    // the first bad field in the order of the contract
     always @* begin
-        case (step_reg)
-            5'd2: address_next = k_addr;
-            5'd3: address_next = v_addr;
-            5'd5: address_next = {k_addr[63:12], 12'd0};
-            5'd6: address_next = {v_addr[63:12], 12'd0};
-            default: address_next = crc_addr;
-        endcase
-        case (step_reg)
-            5'd2, 5'd3: nbytes_next = {2'd0, words, 6'd0};
-            5'd5, 5'd6: nbytes_next = {1'b0, pages, 12'd0};
-            default: nbytes_next = {10'd0, pages, 3'd0};
-        endcase
-        detail_next = `NK_SEGMENT_CRC_ADDR_LSB / 8;
-        case (step_reg)
-            5'd0: begin
-                bad_next = tokens == 32'd0;
-                detail_next = 32'd0;
-            end
-            5'd1: begin
-                bad_next = end_position > {1'b0, `NK_POSITIONS_MAX} || !(first[3:0] == 4'd0 || follows);
-                detail_next = `NK_SEGMENT_FIRST_POSITION_LSB / 8;
-            end
-            5'd2: begin
-                bad_next = k_addr == 64'd0 || k_addr[5:0] != 6'd0 || !holds;
-                detail_next = `NK_SEGMENT_K_ADDR_LSB / 8;
-            end
-            5'd3: begin
-                bad_next = v_addr == 64'd0 || v_addr[5:0] != 6'd0 || !holds;
-                detail_next = `NK_SEGMENT_V_ADDR_LSB / 8;
-            end
-            5'd4: bad_next = crc_addr != 64'd0 && (crc_addr[2:0] != 3'd0 || k_addr[11:0] != v_addr[11:0]);
-            5'd5, 5'd6, 5'd7: bad_next = crc_addr != 64'd0 && !holds;
-            default: begin
-                bad_next = reserved_word != 32'd0;
-                detail_next = {26'd0, 1'b1, step_reg[2:0], 2'd0};
-            end
-        endcase
+        reserved_first = 3'd0;
+        for (i = 7; i >= 0; i = i - 1) if (segment[256+32*i+:32] != 32'd0) reserved_first = i[2:0];
+        bad_next = 1'b1;
+        detail_next = 32'd0;
+        if (tokens == 32'd0) detail_next = 32'd0;
+        else if (position_bad_reg) detail_next = `NK_SEGMENT_FIRST_POSITION_LSB / 8;
+        else if (is_new) bad_next = 1'b0;
+        else if (k_addr == 64'd0 || k_addr[5:0] != 6'd0 || !holds_reg[0]) detail_next = `NK_SEGMENT_K_ADDR_LSB / 8;
+        else if (v_addr == 64'd0 || v_addr[5:0] != 6'd0 || !holds_reg[1]) detail_next = `NK_SEGMENT_V_ADDR_LSB / 8;
+        else if (crc_addr != 64'd0 && (crc_addr[2:0] != 3'd0 || k_addr[11:0] != v_addr[11:0] || holds_reg[4:2] != 3'b111))
+            detail_next = `NK_SEGMENT_CRC_ADDR_LSB / 8;
+        else if (reserved_bad_reg) detail_next = {26'd0, 1'b1, reserved_first, 2'd0};
+        else bad_next = 1'b0;
     end
 
-    assign done = busy_reg && (bad_next || step_reg == STEP_END - 5'd1 || is_new && step_reg == 5'd1);
+    assign done = busy_reg && step_reg == 2'd2;
     assign bad = bad_next;
     assign detail = detail_next;
 
     always @(posedge clk) begin
-        // the usual case in one step: all eight reserved words are zero
-        if (busy_reg)
-            step_reg <= step_reg == 5'd7 && segment[511:256] == 256'd0 ? STEP_END - 5'd1 : step_reg + 5'd1;
+        if (busy_reg) step_reg <= step_reg + 2'd1;
+        words_reg <= words;
+        pages_reg <= page_words[25:6];
+        if (busy_reg && step_reg == 2'd0)
+            position_bad_reg <= end_position > {1'b0, `NK_POSITIONS_MAX} || !(first[3:0] == 4'd0 || follows);
+        reserved_bad_reg <= segment[511:256] != 256'd0;
+        holds_reg <= holds;
         if (done) begin
             busy_reg <= 1'b0;
             end_reg <= end_position[21:0];
@@ -121,7 +134,7 @@ module segment_check (
         end
         if (start) begin
             busy_reg <= 1'b1;
-            step_reg <= 5'd0;
+            step_reg <= 2'd0;
         end
         if (restart) begin
             busy_reg <= 1'b0;

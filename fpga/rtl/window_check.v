@@ -12,10 +12,11 @@ module window_check (
     output wire holds
 );
 
-    wire [63:0] offset = address - base;
-    wire [64:0] end_offset = {1'b0, offset} + {32'd0, nbytes};
+    // side by side, not one behind the other
+    wire [64:0] window_end = {1'b0, base} + {1'b0, size};
+    wire [64:0] range_end = {1'b0, address} + {32'd0, nbytes};
 
-    assign holds = address >= base && end_offset <= {1'b0, size};
+    assign holds = address >= base && range_end <= window_end;
 
 endmodule
 
