@@ -51,6 +51,8 @@ module attend_engine (
     wire [6:0] group;
     wire parity;
     wire parity_big;
+    wire prepare_sound;
+    wire walk_refused;
     wire walk_valid;
     wire walk_ready;
     wire walk_failed;
@@ -147,6 +149,8 @@ module attend_engine (
         .group(group),
         .parity(parity),
         .parity_big(parity_big),
+        .prepare_sound(prepare_sound),
+        .walk_refused(walk_refused),
         .walk_valid(walk_valid),
         .walk_ready(walk_ready),
         .walk_failed(walk_failed),
@@ -197,6 +201,8 @@ module attend_engine (
         .chunks(chunks),
         .half_last(half_last),
         .parity(parity),
+        .prepare_sound(prepare_sound),
+        .walk_refused(walk_refused),
         .walk_valid(walk_valid),
         .walk_ready(walk_ready),
         .walk_failed(walk_failed),

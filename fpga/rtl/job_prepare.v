@@ -19,8 +19,11 @@ module job_prepare (
     // pulse: prepare this job; `job_index` stays until `done`
     input wire job_start,
     input wire [12:0] job_index,
-    // every earlier job has been written
+    // tables and bins of its parity are free; every earlier job has been written
+    input wire free,
     input wire alone,
+    // pulse: the job takes the tables
+    output wire enters,
     // pulse: list or job ended with or without a fault
     output wire done,
     output wire faulty,
@@ -28,8 +31,10 @@ module job_prepare (
     output wire [255:0] fault,
     output wire [12:0] jobs,
 
-    // the job's descriptors are sound: K can be read while its state and q are loaded; until the next start
+    // until the next start. The job can walk: what `near_data` hands over is sound, K of it can be read while the rest is
+    // checked and loaded; all its descriptors are sound
     output wire walkable,
+    output wire sound,
     // the job; valid with `walkable` and until the next start
     output wire [2047:0] job,
     output wire [3:0] chunks,
@@ -88,6 +93,7 @@ module job_prepare (
     reg big_before_reg;
     reg done_reg;
     reg walkable_reg;
+    reg sound_reg;
 
     wire [17:0] segments = job_reg[`NK_JOB_SEGMENTS_LSB+:18];
     wire [6:0] new_tokens = job_reg[`NK_JOB_NEW_TOKENS_LSB+:7];
@@ -119,6 +125,7 @@ module job_prepare (
     wire segment_last = taken == {7'd0, segments};
     wire segment_start = state_reg == SEGMENTS && !enter_reg && !segment_last && s_valid && !s_error && !checking_reg &&
         near_ready;
+    wire accepted = state_reg == JOB_CHECK && job_done && !job_bad;
     wire new_start = state_reg == NEW_ROWS && enter_reg;
     wire [511:0] segment = state_reg == NEW_ROWS ?
         {448'd0, job_reg[`NK_JOB_NEW_FIRST_LSB+:32], 25'd0, new_tokens} : s_data;
@@ -133,8 +140,8 @@ module job_prepare (
         .job(job_reg),
         .chunks(chunks),
         .ask_header(begin_list),
-        .ask_job(state_reg == WAIT && (alone || !must_wait)),
-        .ask_next(state_reg == JOB_CHECK && job_done && !job_bad && identify),
+        .ask_job(has_state ? enters && !identify : accepted && !identify),
+        .ask_next(accepted && identify),
         .asking(asking),
         .begins({load_start[2], load_start[1], state_reg == SEGMENTS && enter_reg, load_start[0], begin_job, begin_list}),
         .take(take),
@@ -205,7 +212,9 @@ module job_prepare (
     assign near_valid = state_reg == SEGMENTS && segment_done && !segment_bad && taken < NEAR;
     assign load_start = {3{enter_reg}} & {state_reg == QUERY, state_reg == STATE, state_reg == LIMITS};
     assign done = done_reg;
+    assign enters = state_reg == WAIT && free && (alone || !must_wait);
     assign walkable = walkable_reg;
+    assign sound = sound_reg;
     assign faulty = faulty_reg;
     assign fault = fault_reg;
     assign jobs = header[`NK_LIST_JOBS_LSB+:13];
@@ -218,6 +227,7 @@ module job_prepare (
         if (begin_list || begin_job) begin
             faulty_reg <= 1'b0;
             walkable_reg <= 1'b0;
+            sound_reg <= 1'b0;
             big_before_reg <= begin_job && job_index != 13'd0 && is_big;
         end
         case (state_reg)
@@ -241,16 +251,17 @@ module job_prepare (
             end
             JOB_CHECK:
             if (job_done) begin
-                state_reg <= job_bad || identify ? END : WAIT;
+                state_reg <= job_bad ? END : WAIT;
                 faulty_reg <= job_bad;
                 fault_reg <= {64'd0, job_detail, na, na, na, na, `NK_STATUS_BAD_JOB};
-                walkable_reg <= !job_bad && identify;
             end
-            // bins and T of this parity must be free; earlier states must be in memory
+            // a job that fills the bins, or that may start from an earlier one's state, waits for those before
             WAIT:
-            if (alone || !must_wait) begin
-                state_reg <= LIMITS;
+            if (enters) begin
+                state_reg <= identify ? END : LIMITS;
                 enter_reg <= 1'b1;
+                walkable_reg <= identify;
+                sound_reg <= identify;
             end
             SEGMENTS: begin
                 if (segment_start) checking_reg <= 1'b1;
@@ -273,7 +284,7 @@ module job_prepare (
                 state_reg <= new_bad ? END : has_state ? STATE : QUERY;
                 enter_reg <= 1'b1;
                 faulty_reg <= new_bad;
-                walkable_reg <= !new_bad;
+                sound_reg <= !new_bad;
                 fault_reg <= {64'd0, NEW_FIRST, na, na, na, na, `NK_STATUS_BAD_JOB};
             end
             // an error reply outranks what the words say
@@ -282,6 +293,7 @@ module job_prepare (
                 state_reg <= read_error || load_bad || state_reg == QUERY ? END :
                     state_reg == LIMITS ? SEGMENTS : QUERY;
                 enter_reg <= 1'b1;
+                walkable_reg <= !(read_error || load_bad);
                 faulty_reg <= read_error || load_bad;
                 fault_reg <= read_error ? read_fault : load_fault;
             end

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns of the jobs before they end: one is prepared while the one before it walks. Hands a job to the walk as soon as
-// its descriptors are sound. Does not end jobs: see list_control.
+// Turns of the jobs before they end: one is prepared while the one before it walks, and its descriptor is looked at
+// while the one before that is written. Hands a job to the walk as soon as it can. Does not end jobs: see list_control.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -9,11 +9,12 @@ module job_turns (
     input wire clk,
     input wire rst,
 
-    // no list; after a fault; the header is at hand; jobs may be prepared
+    // no list; after a fault; the header is at hand; jobs may be prepared; the job that ends has been written
     input wire idle,
     input wire clear,
     input wire header,
     input wire run,
+    input wire written,
     // pulse: read the header
     input wire start,
     // the job that ends next
@@ -23,12 +24,17 @@ module job_turns (
     // see job_prepare
     output wire prepare_job,
     output wire [12:0] prepare_index,
+    // tables and bins of its parity are free; pulse: it takes them
+    output wire prepare_free,
+    input wire prepare_enters,
     input wire prepare_walkable,
     input wire prepare_done,
     input wire prepare_faulty,
     // what is prepared has ended; the job after those loaded has been refused
     output wire ended,
     output wire refused,
+    // it has been handed to the walk all the same
+    output wire walk_refused,
     // the array may begin with jobs of this parity
     output wire [1:0] loaded,
 
@@ -50,10 +56,12 @@ module job_turns (
 
     wire [12:0] ahead = preparing_reg - ending;
 
+    assign prepare_free = ahead < 13'd2 || ahead == 13'd2 && written;
     assign prepare_job = prepare_job_reg;
     assign prepare_index = preparing_reg;
     assign ended = busy_reg && prepare_done;
     assign refused = refused_reg;
+    assign walk_refused = refused_reg && was_handed_reg;
     assign loaded = loaded_reg;
     assign handing = handing_reg;
     assign handed = handed_reg;
@@ -73,17 +81,18 @@ module job_turns (
             was_handed_reg <= 1'b1;
             handed_reg <= handed_reg + 13'd1;
         end
+        if (ended && prepare_faulty) handing_reg <= 1'b0;
         if (prepared_reg && was_handed_reg) begin
             prepared_reg <= 1'b0;
             was_handed_reg <= 1'b0;
             preparing_reg <= preparing_reg + 13'd1;
         end
         if (run && !busy_reg && !handing_reg && !refused_reg && !prepared_reg && preparing_reg != jobs &&
-            ahead < 13'd2 && !prepare_done) begin
+            ahead < 13'd3 && !prepare_done) begin
             prepare_job_reg <= 1'b1;
             busy_reg <= 1'b1;
-            loaded_reg[preparing_reg[0]] <= 1'b0;
         end
+        if (prepare_enters) loaded_reg[preparing_reg[0]] <= 1'b0;
         if (idle) begin
             preparing_reg <= 13'd0;
             handed_reg <= 13'd0;

@@ -27,6 +27,8 @@ module list_control (
     output wire prepare_job,
     output wire [12:0] prepare_index,
     output wire prepare_alone,
+    output wire prepare_free,
+    input wire prepare_enters,
     input wire prepare_walkable,
     input wire prepare_done,
     input wire prepare_faulty,
@@ -38,6 +40,7 @@ module list_control (
     output wire walk_valid,
     output wire walk_parity,
     input wire walk_ready,
+    output wire walk_refused,
     input wire walk_failed,
     input wire [57:0] walk_failed_word,
 
@@ -109,11 +112,11 @@ module list_control (
     wire handing;
     wire [12:0] handed;
     wire last_job = ending_reg + 13'd1 == jobs;
-    wire can_finish = job_sound && bins_done_reg != 2'd0;
     // faults found ahead wait for the jobs before, and those of the walk for the job's own preparation
     wire ending_loaded = prepare_index != ending_reg;
     wire prepare_refused = refused && !ending_loaded;
     wire walk_lost = walk_failed && handed == ending_reg + 13'd1 && ending_loaded;
+    wire can_finish = job_sound && bins_done_reg != 2'd0 && !walk_lost;
     wire step_refused = judge_faulty && ending_loaded;
     wire [31:0] na = `NK_NOT_APPLICABLE;
 
@@ -133,16 +136,20 @@ module list_control (
         .clear(state_reg == CLEAR),
         .header(state_reg == HEADER),
         .run((state_reg == RUN || state_reg == FINISH || state_reg == STATUS || state_reg == STATUS_WAIT) && !fault_reg),
+        .written(state_reg == STATUS_WAIT),
         .start(list_start && state_reg == IDLE),
         .ending(ending_reg),
         .jobs(jobs),
         .prepare_job(prepare_job),
         .prepare_index(prepare_index),
+        .prepare_free(prepare_free),
+        .prepare_enters(prepare_enters),
         .prepare_walkable(prepare_walkable),
         .prepare_done(prepare_done),
         .prepare_faulty(prepare_faulty),
         .ended(prepare_ended),
         .refused(refused),
+        .walk_refused(walk_refused),
         .loaded(loaded),
         .handing(handing),
         .walk_ready(walk_ready),

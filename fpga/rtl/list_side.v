@@ -42,8 +42,10 @@ module list_side (
     output wire parity,
     output wire parity_big,
     // see segment_walk
+    output wire prepare_sound,
     output wire walk_valid,
     input wire walk_ready,
+    output wire walk_refused,
     input wire walk_failed,
     input wire [57:0] walk_failed_word,
     output wire [511:0] near_data,
@@ -110,6 +112,8 @@ module list_side (
     wire [63:0] ctl;
     wire [63:0] out;
     wire prepare_job;
+    wire prepare_free;
+    wire prepare_enters;
     wire [12:0] prepare_index;
     wire idle;
     // by parity
@@ -140,7 +144,7 @@ module list_side (
             end
         end
         if (clamped) clamped_reg[clamped_parity] <= 1'b1;
-        if (prepare_job) clamped_reg[parity] <= 1'b0;
+        if (prepare_enters) clamped_reg[parity] <= 1'b0;
     end
 
     list_control control (
@@ -159,6 +163,8 @@ module list_side (
         .prepare_job(prepare_job),
         .prepare_index(prepare_index),
         .prepare_alone(prepare_alone),
+        .prepare_free(prepare_free),
+        .prepare_enters(prepare_enters),
         .prepare_walkable(prepare_walkable),
         .prepare_done(prepare_done),
         .prepare_faulty(prepare_faulty),
@@ -168,6 +174,7 @@ module list_side (
         .walk_valid(walk_valid),
         .walk_parity(walk_parity),
         .walk_ready(walk_ready),
+        .walk_refused(walk_refused),
         .walk_failed(walk_failed),
         .walk_failed_word(walk_failed_word),
         .job_sound(job_sound),
@@ -203,12 +210,15 @@ module list_side (
         .list_start(prepare_list),
         .job_start(prepare_job),
         .job_index(prepare_index),
+        .free(prepare_free),
         .alone(prepare_alone),
+        .enters(prepare_enters),
         .done(prepare_done),
         .faulty(prepare_faulty),
         .fault(prepare_fault),
         .jobs(jobs),
         .walkable(prepare_walkable),
+        .sound(prepare_sound),
         .job(job),
         .chunks(chunks),
         .half_last(half_last),

@@ -17,8 +17,11 @@ module segment_walk (
     input wire parity,
     input wire job_valid,
     output wire job_ready,
+    // all descriptors of the job that is prepared are sound; the job at hand has been refused
+    input wire sound,
+    input wire refused,
 
-    // the first 16 segments, kept by job_prepare
+    // the first 16 segments, each as soon as job_prepare has found it sound
     input wire [511:0] near_data,
     input wire near_valid,
     output wire near_ready,
@@ -80,6 +83,10 @@ module segment_walk (
     // words from the start of the segment's first page
     reg [25:0] offset_reg;
     reg visit_first_reg;
+    // as `sound`, of the job at hand
+    reg sound_reg;
+    // No more segments come: the visit ends here, so that jobs before this one get their V.
+    reg over_reg;
     reg failed_reg;
     reg [57:0] failed_word_reg;
 
@@ -100,10 +107,10 @@ module segment_walk (
     // the descriptor to look at: this one in LOAD, the next one in EMIT
     wire is_near = (state_reg == LOAD ? index_reg : next_index) < 18'd16;
     wire [511:0] s_data = is_near ? near_data : far_data;
-    wire s_valid = is_near ? near_valid : far_valid;
+    wire s_valid = is_near ? near_valid : far_valid && sound_reg;
     wire s_error = !is_near && far_error;
-    wire more_segments = next_index < segments_reg;
-    wire then_new = !new_reg && next_index == segments_reg && new_tokens_reg != 7'd0;
+    wire more_segments = next_index < segments_reg && !over_reg;
+    wire then_new = !over_reg && !new_reg && next_index == segments_reg && new_tokens_reg != 7'd0;
     wire known = !ends_segment || ends_block || !more_segments || s_valid;
     wire [31:0] next_first = more_segments ? s_data[`NK_SEGMENT_FIRST_POSITION_LSB+:32] : new_first_reg;
     wire follows = (more_segments || then_new) && next_first == {10'd0, next_position};
@@ -124,8 +131,8 @@ module segment_walk (
     assign cmd_word = list_word_reg;
     assign cmd_count = {7'd0, segments_reg} - 25'd16;
     assign cmd_valid = cmd_valid_reg;
-    assign near_ready = state_reg == LOAD && index_reg < segments_reg && is_near;
-    assign far_ready = state_reg == LOAD && index_reg < segments_reg && !is_near && !(s_valid && s_error);
+    assign near_ready = state_reg == LOAD && index_reg < segments_reg && is_near && !over_reg;
+    assign far_ready = state_reg == LOAD && index_reg < segments_reg && !is_near && sound_reg && !s_error;
     assign failed = failed_reg;
     assign failed_word = failed_word_reg;
     assign crc_entry = crc_reg;
@@ -141,8 +148,12 @@ module segment_walk (
 
     always @(posedge clk) begin
         if (cmd_valid_reg && cmd_ready) cmd_valid_reg <= 1'b0;
+        if (sound) sound_reg <= 1'b1;
+        if (refused || failed_reg) over_reg <= 1'b1;
         if (state_reg == IDLE && job_valid) begin
             state_reg <= LOAD;
+            sound_reg <= sound;
+            over_reg <= 1'b0;
             list_word_reg <= job[`NK_JOB_SEGMENTS_ADDR_LSB+6+:58] + 58'd16;
             segments_reg <= attend ? job[`NK_JOB_SEGMENTS_LSB+:18] : 18'd0;
             cmd_valid_reg <= attend && job[`NK_JOB_SEGMENTS_LSB+:18] > 18'd16;
@@ -159,7 +170,12 @@ module segment_walk (
         end
         if (state_reg == LOAD) begin
             first_reg <= 1'b1;
-            if (index_reg < segments_reg) begin
+            if (over_reg) begin
+                state_reg <= EMIT;
+                left_reg <= 22'd0;
+                checked_reg <= 1'b0;
+                new_reg <= 1'b1;
+            end else if (index_reg < segments_reg) begin
                 if (s_valid && s_error) begin
                     failed_reg <= 1'b1;
                     failed_word_reg <= list_word_reg + {40'd0, index_reg} - 58'd16;
@@ -174,7 +190,7 @@ module segment_walk (
                     offset_reg <= {20'd0, s_data[`NK_SEGMENT_K_ADDR_LSB+6+:6]};
                     new_reg <= 1'b0;
                 end
-            end else begin
+            end else if (sound_reg) begin
                 state_reg <= EMIT;
                 left_reg <= {15'd0, new_tokens_reg};
                 position_reg <= new_tokens_reg == 7'd0 ? 22'd0 : new_first_reg[21:0];
