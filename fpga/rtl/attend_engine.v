@@ -60,6 +60,7 @@ module attend_engine (
     wire [511:0] near_data;
     wire near_valid;
     wire near_ready;
+    wire near_sound;
     wire [2:0] load_start;
     wire [511:0] load_data;
     wire load_valid;
@@ -158,6 +159,7 @@ module attend_engine (
         .near_data(near_data),
         .near_valid(near_valid),
         .near_ready(near_ready),
+        .near_sound(near_sound),
         .load_start(load_start),
         .load_data(load_data),
         .load_valid(load_valid),
@@ -210,6 +212,7 @@ module attend_engine (
         .near_data(near_data),
         .near_valid(near_valid),
         .near_ready(near_ready),
+        .near_sound(near_sound),
         .job_sound(job_sound),
         .job_taken(job_taken),
         .beats(beats),

@@ -53,10 +53,11 @@ module job_prepare (
     input wire s_valid,
     output wire s_ready,
 
-    // the first segments of a job, so that the walk need not read them again
+    // the first segments of a job, so that the walk need not read them again; pulse: one more of them is sound
     output wire [511:0] near_data,
     output wire near_valid,
     input wire near_ready,
+    output wire near_sound,
 
     // see job_load, which takes words of the same reader
     output wire [2:0] load_start,
@@ -89,7 +90,9 @@ module job_prepare (
     reg [2047:0] job_reg;
     reg faulty_reg;
     reg [255:0] fault_reg;
-    reg checking_reg;
+    // segments found sound; taken and not yet judged
+    reg [17:0] judged_reg;
+    reg [1:0] flying_reg;
     reg big_before_reg;
     reg done_reg;
     reg walkable_reg;
@@ -123,8 +126,10 @@ module job_prepare (
     wire [31:0] segment_detail;
 
     wire segment_last = taken == {7'd0, segments};
-    wire segment_start = state_reg == SEGMENTS && !enter_reg && !segment_last && s_valid && !s_error && !checking_reg &&
-        near_ready;
+    wire near = taken < NEAR;
+    wire segment_take = state_reg == SEGMENTS && !enter_reg && !segment_last && !s_error && (near_ready || !near);
+    wire segment_start = segment_take && s_valid;
+    wire segment_refused = state_reg == SEGMENTS && segment_done && segment_bad;
     wire accepted = state_reg == JOB_CHECK && job_done && !job_bad;
     wire new_start = state_reg == NEW_ROWS && enter_reg;
     wire [511:0] segment = state_reg == NEW_ROWS ?
@@ -206,10 +211,10 @@ module job_prepare (
         .detail(segment_detail)
     );
 
-    assign s_ready = header_ready || state_reg == JOB && taken != 25'd4 || load_ready ||
-        state_reg == SEGMENTS && checking_reg && segment_done;
+    assign s_ready = header_ready || state_reg == JOB && taken != 25'd4 || load_ready || segment_take;
     assign near_data = s_data;
-    assign near_valid = state_reg == SEGMENTS && segment_done && !segment_bad && taken < NEAR;
+    assign near_valid = segment_start && near;
+    assign near_sound = state_reg == SEGMENTS && segment_done && !segment_bad && judged_reg < NEAR[17:0];
     assign load_start = {3{enter_reg}} & {state_reg == QUERY, state_reg == STATE, state_reg == LIMITS};
     assign done = done_reg;
     assign enters = state_reg == WAIT && free && (alone || !must_wait);
@@ -264,19 +269,18 @@ module job_prepare (
                 sound_reg <= identify;
             end
             SEGMENTS: begin
-                if (segment_start) checking_reg <= 1'b1;
-                if (segment_done) checking_reg <= 1'b0;
-                if (!enter_reg && segment_last) begin
+                flying_reg <= enter_reg ? 2'd0 : flying_reg + {1'b0, segment_start} - {1'b0, segment_done};
+                judged_reg <= enter_reg ? 18'd0 : judged_reg + {17'd0, segment_done};
+                if (!enter_reg && judged_reg == segments) begin
                     state_reg <= NEW_ROWS;
                     enter_reg <= 1'b1;
-                end else if (!enter_reg && !checking_reg && s_valid && s_error) begin
+                end
+                // a segment that could not be read counts when those before it are sound
+                if (segment_refused || !enter_reg && !segment_last && flying_reg == 2'd0 && s_valid && s_error) begin
                     state_reg <= END;
                     faulty_reg <= 1'b1;
-                    fault_reg <= read_fault;
-                end else if (checking_reg && segment_done && segment_bad) begin
-                    state_reg <= END;
-                    faulty_reg <= 1'b1;
-                    fault_reg <= {64'd0, segment_detail, na, na, na, {7'd0, taken}, `NK_STATUS_BAD_SEGMENT};
+                    fault_reg <= segment_refused ?
+                        {64'd0, segment_detail, na, na, na, {14'd0, judged_reg}, `NK_STATUS_BAD_SEGMENT} : read_fault;
                 end
             end
             NEW_ROWS:
@@ -307,7 +311,6 @@ module job_prepare (
         if (rst) begin
             state_reg <= IDLE;
             enter_reg <= 1'b0;
-            checking_reg <= 1'b0;
             done_reg <= 1'b0;
             walkable_reg <= 1'b0;
         end

@@ -51,6 +51,7 @@ module list_side (
     output wire [511:0] near_data,
     output wire near_valid,
     input wire near_ready,
+    output wire near_sound,
     // see job_load
     output wire [2:0] load_start,
     output wire [511:0] load_data,
@@ -235,6 +236,7 @@ module list_side (
         .near_data(near_data),
         .near_valid(near_valid),
         .near_ready(near_ready),
+        .near_sound(near_sound),
         .load_start(load_start),
         .load_ready(load_ready),
         .load_done(load_done),

@@ -24,6 +24,7 @@ module read_side (
     input wire [511:0] near_data,
     input wire near_valid,
     output wire near_ready,
+    input wire near_sound,
     // see step_judge
     output wire job_sound,
     input wire job_taken,
@@ -120,6 +121,7 @@ module read_side (
         .near_data(near_data),
         .near_valid(near_valid),
         .near_ready(near_ready),
+        .near_sound(near_sound),
         .flush(flush),
         .idle(walk_idle),
         .ar_addr(ar_addr[191:64]),

@@ -25,6 +25,7 @@ module walk_side (
     input wire [511:0] near_data,
     input wire near_valid,
     output wire near_ready,
+    input wire near_sound,
 
     // readers of checksums (0) and of segments (1)
     input wire flush,
@@ -90,7 +91,16 @@ module walk_side (
     wire [1:0] read_ready;
     wire [1:0] read_idle;
 
+    // segments in near_queue that have been found sound
+    reg [4:0] near_count_reg;
+    wire near_taken = near_ready_queued && near_valid_queued && near_count_reg != 5'd0;
+
     assign idle = read_idle == 2'b11;
+
+    always @(posedge clk) begin
+        near_count_reg <= near_count_reg + {4'd0, near_sound} - {4'd0, near_taken};
+        if (restart) near_count_reg <= 5'd0;
+    end
 
     genvar r;
     generate
@@ -133,7 +143,7 @@ module walk_side (
         .s_ready(near_ready),
         .m_data(near_data_queued),
         .m_valid(near_valid_queued),
-        .m_ready(near_ready_queued)
+        .m_ready(near_taken)
     );
 
     segment_walk walk (
@@ -148,7 +158,7 @@ module walk_side (
         .sound(prepare_sound),
         .refused(walk_refused),
         .near_data(near_data_queued),
-        .near_valid(near_valid_queued),
+        .near_valid(near_valid_queued && near_count_reg != 5'd0),
         .near_ready(near_ready_queued),
         .cmd_word(cmd_word[115:58]),
         .cmd_count(cmd_count[49:25]),
