@@ -37,6 +37,7 @@ lint: $(STAMP) ## ruff, mypy, clang-format, Verilator, and generated files again
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -m nearkv_driver.regmap_gen --check
+	@$(PYTHON) -m nearkv_driver.xclbin.kernel_file --check
 	@.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
 	@$(PYTHON) -m pytest tests/rtl/test_sources.py -k 'lint or tables'
 
@@ -46,6 +47,7 @@ format: $(STAMP) ## rewrite sources in the house format
 
 contract: $(STAMP) ## regenerate everything that comes from fpga/regmap.toml
 	@$(PYTHON) -m nearkv_driver.regmap_gen
+	@$(PYTHON) -m nearkv_driver.xclbin.kernel_file
 
 bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchmarks/
 	@mkdir -p build/benchmarks

