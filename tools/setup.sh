@@ -36,7 +36,7 @@ pip=".venv/bin/python -m pip --disable-pip-version-check --quiet"
 $pip install --upgrade 'pip>=25.1' # knows dependency groups
 $pip install --editable '.[torch,dev]' --group pinned
 # Only the tests of fpga/rtl need these, and they name what they miss; nothing else waits for them.
-$pip install --group rtl || printf 'setup: no RTL tools for this platform; the tests of fpga/rtl will be skipped\n' >&2
+$pip install --group rtl --group synth || printf 'setup: no RTL tools for this platform; the tests of fpga/rtl will be skipped\n' >&2
 for tool in iverilog tclsh; do
     package=$tool
     [ $tool = tclsh ] && package=tcl

@@ -27,6 +27,13 @@ module axi_read_arbiter #(
     input wire m_axi_rvalid
 );
 
+    // A module that does not exist: elaboration ends with its name.
+    generate
+        if (READERS < 1 || READERS > 8) begin : check_readers
+            axi_read_arbiter_READERS_must_be_from_1_to_8 refused ();
+        end
+    endgenerate
+
     reg [2:0] id_reg;
     reg [63:0] addr_reg;
     reg [7:0] len_reg;

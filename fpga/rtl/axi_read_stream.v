@@ -43,6 +43,19 @@ module axi_read_stream #(
     localparam [11:0] ROOM = DEPTH[11:0];
     localparam [6:0] LONGEST = MAX_BURST[6:0];
 
+    // A module that does not exist: elaboration ends with its name.
+    generate
+        if (MAX_BURST < 1 || MAX_BURST > 64) begin : check_burst
+            axi_read_stream_MAX_BURST_must_be_from_1_to_64 refused ();
+        end
+        if (DEPTH < MAX_BURST || DEPTH > 2048 || (DEPTH & (DEPTH - 1)) != 0) begin : check_depth
+            axi_read_stream_DEPTH_must_be_a_power_of_two_from_MAX_BURST_to_2048 refused ();
+        end
+        if (COUNT_BITS < 8 || COUNT_BITS > 58) begin : check_count
+            axi_read_stream_COUNT_BITS_must_be_from_8_to_58 refused ();
+        end
+    endgenerate
+
     reg [57:0] word_reg;
     reg [COUNT_BITS-1:0] left_reg;
     reg [11:0] owed_reg;

@@ -37,6 +37,13 @@ module axi_write #(
 
     localparam BITS = $clog2(DEPTH);
 
+    // A module that does not exist: elaboration ends with its name.
+    generate
+        if (DEPTH < 2 || (DEPTH & (DEPTH - 1)) != 0) begin : check_depth
+            axi_write_DEPTH_must_be_a_power_of_two_from_2 refused ();
+        end
+    endgenerate
+
     reg [57:0] aw_word_reg;
     reg aw_valid_reg;
     reg [511:0] w_data_reg;

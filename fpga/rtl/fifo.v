@@ -29,6 +29,19 @@ module fifo #(
     localparam [BITS:0] FULL = DEPTH[BITS:0];
     localparam [BITS:0] STOP = FULL - SPARE[BITS:0];
 
+    // A module that does not exist: elaboration ends with its name.
+    generate
+        if (WIDTH < 1) begin : check_width
+            fifo_WIDTH_must_be_at_least_1 refused ();
+        end
+        if (DEPTH < 2 || (DEPTH & (DEPTH - 1)) != 0) begin : check_depth
+            fifo_DEPTH_must_be_a_power_of_two_from_2 refused ();
+        end
+        if (SPARE < 0 || SPARE >= DEPTH) begin : check_spare
+            fifo_SPARE_must_be_from_0_to_DEPTH_minus_1 refused ();
+        end
+    endgenerate
+
     reg [WIDTH-1:0] mem[0:DEPTH-1];
     reg [BITS-1:0] write_reg;
     reg [BITS-1:0] read_reg;
