@@ -32,13 +32,14 @@ test: $(STAMP) ## the whole test suite
 soak: $(STAMP) ## long random runs that the test suite leaves out
 	@$(ONE_THREAD) $(PYTHON) -m pytest -m soak --timeout 3600
 
-lint: $(STAMP) ## ruff, mypy, clang-format, Verilator, and generated files against their sources
+lint: $(STAMP) ## ruff, mypy, clang-format, Verilator, pyverilog, and generated files against their sources
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -m nearkv_driver.regmap_gen --check
 	@$(PYTHON) -m nearkv_driver.xclbin.kernel_file --check
 	@.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
+	@$(PYTHON) -m tools.rtl.check
 	@$(PYTHON) -m pytest tests/rtl/test_sources.py -k 'lint or tables'
 
 format: $(STAMP) ## rewrite sources in the house format

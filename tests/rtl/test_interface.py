@@ -1,90 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RTL read with pyverilog against fpga/regmap.toml: registers that are decoded, ports of the top, their widths."""
+"""RTL, register map, HLS top and host constants agree; each planted difference is named with file and both values."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
-from nearkv_driver import regmap as rm
-from nearkv_emulation.rtl_build import TOP, rtl_folder
+import pytest
 
+from tests.support.rtl_copies import changed, copy
 from tests.support.rtl_tools import needs_icarus, needs_pyverilog, patient
+from tools.rtl import check
 
 # pyverilog runs iverilog as its preprocessor.
 pytestmark = [needs_pyverilog, needs_icarus, patient]
 
-REGISTERS = {
-    "NK_ADDR_CTRL": rm.ADDR_CTRL,
-    "NK_ADDR_GIER": rm.ADDR_GIER,
-    "NK_ADDR_IP_IER": rm.ADDR_IP_IER,
-    "NK_ADDR_IP_ISR": rm.ADDR_IP_ISR,
-    "NK_ADDR_KV": rm.ADDR_KV,
-    "NK_ADDR_CTL": rm.ADDR_CTL,
-    "NK_ADDR_OUT": rm.ADDR_OUT,
-}
-DATA_BITS = {"m_axi_kv_rdata": 512, "m_axi_ctl_rdata": 512, "m_axi_out_wdata": 512, "m_axi_out_wstrb": 64}
-ADDRESS_BITS = {"m_axi_kv_araddr": 64, "m_axi_ctl_araddr": 64, "m_axi_out_awaddr": 64, "s_axi_control_awaddr": 12}
+TOP = "fpga/rtl/nearkv_attend.v"
+STREAM = "fpga/rtl/axi_read_stream.v"
+REGISTERS = "fpga/rtl/control_registers.v"
+HLS = "fpga/hls/src/nearkv_attend.cpp"
+MAP = "fpga/regmap.toml"
+HEADER = "fpga/rtl/regmap.vh"
+
+# what, file, old, new, what one finding says
+PLANTED = [
+    ("register decoded elsewhere", REGISTERS, "`NK_ADDR_OUT + 12'd4: rdata", "12'h034: rdata", ["read of OUT at 0x2C"]),
+    ("register not written", REGISTERS, "`NK_ADDR_GIER: if", "12'h03C: if", ["write of GIER at 0x04"]),
+    (
+        "register too many",
+        REGISTERS,
+        "default: rdata_next",
+        "12'h040: rdata_next = 32'd1; default: rdata_next",
+        ["0x40"],
+    ),
+    ("halves swapped", REGISTERS, "rdata_next = kv_reg[31:0]", "rdata_next = kv_reg[63:32]", ["kv_reg[31:0]", "0x10"]),
+    ("pointers swapped", REGISTERS, "rdata_next = kv_reg[31:0]", "rdata_next = ctl_reg[31:0]", ["ctl_reg[31:0]", "KV"]),
+    ("fields swapped", REGISTERS, "idle, done_reg, start", "done_reg, idle, start", ["bit 1 of CTRL is IDLE", "DONE"]),
+    ("field moved", REGISTERS, "write_ctrl && data[4]", "write_ctrl && data[5]", ["bit 5 of CTRL", "bit 4"]),
+    ("offset in the generated header", HEADER, "NK_ADDR_KV 12'h010", "NK_ADDR_KV 12'h050", ["KV at 0x10", "0x50"]),
+    (
+        "offset in the map alone",
+        MAP,
+        "[registers.OUT]\noffset = 0x28",
+        "[registers.OUT]\noffset = 0x30",
+        ["0x30", "0x28"],
+    ),
+    ("bit in the map alone", MAP, "CONTINUE = { bit = 4", "CONTINUE = { bit = 5", ["bit 4 of CTRL", "bit 5"]),
+    ("word in the map alone", MAP, "word_bytes = { value = 64", "word_bytes = { value = 32", ["rdata", "512", "256"]),
+    (
+        "tile sum in the map alone",
+        MAP,
+        "tile_bits = { value = 54",
+        "tile_bits = { value = 55",
+        ["sums", "1728", "1760"],
+    ),
+    ("kernel renamed in the map", MAP, 'kernel = "nearkv_attend"', 'kernel = "nearkv_other"', ["nearkv_other"]),
+    ("host constant", "driver/nearkv_driver/regmap.py", "ADDR_CTL = 0x1C", "ADDR_CTL = 0x20", ["CTL", "0x20", "0x1C"]),
+    ("port width", TOP, "[511:0] m_axi_kv_rdata", "[255:0] m_axi_kv_rdata", ["m_axi_kv_rdata", "256", "512"]),
+    ("port direction", TOP, "output wire interrupt", "input wire interrupt", ["interrupt is an input", "output"]),
+    ("port renamed", TOP, "input wire m_axi_kv_rlast", "input wire m_axi_kv_last", ["m_axi_kv_rlast is missing"]),
+    ("port too many", TOP, "output wire interrupt", "output wire more, output wire interrupt", ["port more is none"]),
+    (
+        "burst parameter",
+        "fpga/rtl/axi_read_stream.v",
+        "MAX_BURST = 64",
+        "MAX_BURST = 32",
+        ["MAX_BURST is 32", "64 words"],
+    ),
+    ("width inside", "fpga/rtl/exp2.v", "[23:0] fraction", "[22:0] fraction", ["exp2.v", "23 bits", "24"]),
+    ("bundle renamed", HLS, "port = kv bundle = kv", "port = kv bundle = gmem", ["m_axi port kv", "bundle gmem", "kv"]),
+    ("control bundle", HLS, "port = out bundle = control", "port = out bundle = ctrl", ["port out has bundle ctrl"]),
+    (
+        "arguments in another order",
+        HLS,
+        "word_t* kv, const nearkv::word_t* ctl",
+        "word_t* ctl, const nearkv::word_t* kv",
+        ["ctl, kv, out", "kv, ctl, out"],
+    ),
+    (
+        "argument that is written",
+        HLS,
+        "const nearkv::word_t* ctl",
+        "nearkv::word_t* ctl",
+        ["m_axi_ctl_awaddr is missing"],
+    ),
+    ("protocol", HLS, "ap_ctrl_chain port", "ap_ctrl_hs port", ["not ap_ctrl_chain"]),
+    (
+        "bursts of the HLS form",
+        HLS,
+        "max_read_burst_length = \\\n    64",
+        "max_read_burst_length = 32",
+        ["32", "64 words"],
+    ),
+    ("top renamed", HLS, "void nearkv_attend(", "void nearkv_attends(", ["nearkv_attends"]),
+    ("word of the HLS form", "fpga/hls/include/types.hpp", "ap_uint<512>", "ap_uint<256>", ["256", "512"]),
+]
 
 
-def code(path: Path, folder: Path) -> Any:
-    """A parser of one file."""
-    from pyverilog.vparser import parser
-
-    return parser.VerilogCodeParser(
-        [str(path)],
-        preprocess_output=str(folder / "pp.v"),
-        outputdir=str(folder),
-        debug=False,
-        preprocess_include=[str(rtl_folder())],
-    )
+def test_the_repository_has_no_finding() -> None:
+    assert check.findings(check.ROOT) == []
 
 
-def module(path: Path, folder: Path) -> Any:
-    """The module definition in a file."""
-    from pyverilog.vparser import ast
-
-    definitions = code(path, folder).parse().description.definitions
-    return next(d for d in definitions if isinstance(d, ast.ModuleDef))
+def test_a_copy_has_no_finding(tmp_path: Path) -> None:
+    assert check.findings(copy(tmp_path)) == []
 
 
-def ports(definition: Any) -> dict[str, tuple[str, int]]:
-    """{name: (direction, bits)} of an ANSI port list with constant widths."""
-    found = {}
-    for port in definition.portlist.ports:
-        first = port.first
-        bits = 1 if first.width is None else int(first.width.msb.value) - int(first.width.lsb.value) + 1
-        found[first.name] = (type(first).__name__.lower(), bits)
-    return found
+@pytest.mark.parametrize(("what", "file", "old", "new", "said"), PLANTED, ids=[row[0] for row in PLANTED])
+def test_a_planted_difference_is_named(
+    what: str, file: str, old: str, new: str, said: list[str], tmp_path: Path
+) -> None:
+    found = check.findings(changed(tmp_path, file, old, new))
+    assert any(all(part in finding for part in said) for finding in found), (what, found)
 
 
-def decoded(text: str) -> set[int]:
-    """Register offsets that a preprocessed source compares an address with."""
-    return {int(value, 16) for value in re.findall(r"12'h([0-9A-Fa-f]{3})", text)}
-
-
-def test_every_register_is_decoded(tmp_path: Path) -> None:
-    assert decoded(code(rtl_folder() / "control_registers.v", tmp_path).preprocess()) == set(REGISTERS.values())
-
-
-def test_a_moved_register_is_noticed(tmp_path: Path) -> None:
-    text = (rtl_folder() / "control_registers.v").read_text().replace("`NK_ADDR_OUT", "12'h02C")
-    moved = tmp_path / "control_registers.v"
-    moved.write_text(text)
-    assert decoded(code(moved, tmp_path).preprocess()) != set(REGISTERS.values())
-
-
-def test_ports_of_the_top(tmp_path: Path) -> None:
-    found = ports(module(rtl_folder() / f"{TOP}.v", tmp_path))
-    assert found["ap_clk"] == found["ap_rst_n"] == ("input", 1)
-    assert found["interrupt"] == ("output", 1)
-    for name, bits in {**DATA_BITS, **ADDRESS_BITS}.items():
-        assert found[name][1] == bits, name
-    masters = {name.split("_")[2] for name in found if name.startswith("m_axi_")}
-    assert masters == {"kv", "ctl", "out"}
-    assert all(
-        bits == rm.WORD_BYTES * 8
-        for name, (_, bits) in found.items()
-        if name.endswith(("_rdata", "_wdata")) and name.startswith("m_axi")
-    )
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main([str(copy(tmp_path / "good"))]) == 0
+    assert check.main([str(changed(tmp_path / "bad", HLS, "bundle = kv", "bundle = gmem"))]) == 1
+    assert "nearkv_attend.cpp: m_axi port kv has bundle gmem; the RTL has kv" in capsys.readouterr().err
