@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TEST_WORKERS ?= 2
 CXX_SOURCES := $(shell git ls-files 'fpga/hls/*.cpp' 'fpga/hls/*.hpp' 'fpga/hls/*.h' 'emulation/*.cpp' 'emulation/*.hpp' 2>/dev/null | grep -v -e regmap.hpp -e exp2_table.hpp)
 
-.PHONY: help demo test soak lint format contract bench clean
+.PHONY: help demo test soak lint format contract diagram bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -40,6 +40,7 @@ lint: $(STAMP) ## ruff, mypy, clang-format, Verilator, pyverilog, and generated 
 	@$(PYTHON) -m nearkv_driver.xclbin.kernel_file --check
 	@.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
 	@$(PYTHON) -m tools.rtl.check
+	@$(PYTHON) -m tools.rtl.diagram --check
 	@$(PYTHON) -m pytest tests/rtl/test_sources.py -k 'lint or tables'
 
 format: $(STAMP) ## rewrite sources in the house format
@@ -49,6 +50,9 @@ format: $(STAMP) ## rewrite sources in the house format
 contract: $(STAMP) ## regenerate everything that comes from fpga/regmap.toml
 	@$(PYTHON) -m nearkv_driver.regmap_gen
 	@$(PYTHON) -m nearkv_driver.xclbin.kernel_file
+
+diagram: $(STAMP) ## redraw docs/rtl-modules.md from fpga/rtl
+	@$(PYTHON) -m tools.rtl.diagram
 
 bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchmarks/
 	@mkdir -p build/benchmarks
