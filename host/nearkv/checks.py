@@ -29,6 +29,7 @@ def check_name(name: str) -> None:
 
 
 def check_layer(layer: int, layout: ModelLayout) -> None:
+    _whole("layer", layer)
     if not 0 <= layer < layout.layers:
         raise UserError(f"layer = {layer}; the model has layers 0 to {layout.layers - 1}")
 
@@ -65,6 +66,7 @@ def check_scale(scale: float, window: int) -> None:
         scale_constant(scale)
     except ValueError as error:
         raise UserError(str(error)) from None
+    _whole("window", window)
     if not 0 <= window < POSITIONS_MAX:
         raise UserError(f"window = {window}; 0 (none) to {POSITIONS_MAX - 1} is expected")
 
@@ -98,6 +100,11 @@ def check_finite(k: NDArray[np.float16], v: NDArray[np.float16], layer: int, seq
             value = rows[bad][0]
             where = f"layer {layer}, sequence {sequence}, KV head {head}, new token {token}"
             raise UserError(f"{where}: {name} holds {value}; stored values are finite float16 (at most 65504)")
+
+
+def _whole(name: str, number: int) -> None:
+    if not isinstance(number, int | np.integer):
+        raise TypeError(f"{name} is {number!r}; a whole number is expected")
 
 
 def _shape(name: str, array: NDArray[np.generic], wanted: Sequence[int | None]) -> None:

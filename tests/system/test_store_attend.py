@@ -306,6 +306,18 @@ def test_arguments_that_cannot_be_are_refused_before_anything_is_stored(mirror: 
         store.append(0, [99], k, v)
 
 
+@pytest.mark.parametrize(("layer", "window"), [(1.0, 0), (0.5, 0), (0, 1.5)])
+def test_numbers_that_are_not_whole_are_refused_and_not_remembered(mirror: Mirror, layer: float, window: float) -> None:
+    """What followed a call is expected to follow it again; an impossible call would spoil every later one."""
+    sequence = mirror.add()
+    mirror.step([sequence])
+    q, _, _ = mirror.draw(1, 1)
+    with pytest.raises(TypeError, match="a whole number is expected"):
+        mirror.store.attend(layer, [sequence], q, scale=SCALE, window=window)  # type: ignore[arg-type]
+    mirror.step([sequence])
+    mirror.step([sequence])
+
+
 def test_link_bytes_are_the_formula_and_overhead_is_apart(mirror: Mirror) -> None:
     sequences = [mirror.add(), mirror.add()]
     mirror.append(sequences, 100)
