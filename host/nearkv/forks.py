@@ -47,10 +47,14 @@ def fork(parent: SequenceState, sequence: int, layout: ModelLayout, buffer: Writ
 
 
 def select(
-    ids: Sequence[int], order: Sequence[int], fork_one: Callable[[int], int], free: Callable[[int], None]
+    ids: Sequence[int],
+    order: Sequence[int],
+    fork_one: Callable[[int], int],
+    flush: Callable[[Sequence[int]], None],
+    release: Callable[[int], None],
 ) -> tuple[int, ...]:
-    """The batch with rows `order` of the batch `ids`; forks are made before anything is freed, so a failure changes
-    nothing."""
+    """The batch with rows `order` of the batch `ids`. Forks are made, and rows that go are flushed, before anything is
+    released, so a failure changes nothing."""
     outside = [row for row in order if not 0 <= row < len(ids)]
     if outside:
         raise UserError(f"row {outside[0]} does not exist; the batch has {len(ids)} rows")
@@ -63,11 +67,12 @@ def select(
                 made.append(fork_one(ids[row]))
             chosen.append(made[-1] if row in seen else ids[row])
             seen.add(row)
+        gone = [sequence for row, sequence in enumerate(ids) if row not in seen]
+        flush(gone)
     except BaseException:
         for child in made:
-            free(child)
+            release(child)
         raise
-    for row, sequence in enumerate(ids):
-        if row not in seen:
-            free(sequence)
+    for sequence in gone:
+        release(sequence)
     return tuple(chosen)

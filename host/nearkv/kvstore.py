@@ -137,8 +137,10 @@ class KVStore:
 
     def select(self, sequences: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
         """The batch `sequences` with rows `order`: a row that is named once keeps its id, the second and later times
-        give forks, and rows that are not named are freed. Index work only: no stored row moves."""
-        return forks.select([self._state(s).id for s in sequences], order, self.fork, self.free)
+        give forks, and rows that are not named are freed. Index work only: no stored row moves. A failure changes
+        nothing: sequences with a name are flushed before any is freed."""
+        ids = [state.id for state in self._batch(sequences)]
+        return forks.select(ids, order, self.fork, self._flush_named, lambda i: self._release(self._sequences[i]))
 
     def open_sequence(self, name: str) -> int:
         """Opens a named sequence from the volumes; `info` tells what had to be dropped. KeyError: unknown name."""
@@ -267,8 +269,7 @@ class KVStore:
         """Ends the id and gives its memory back. A named sequence is flushed and stays on the volumes; another one's
         space there is free again."""
         state = self._state(sequence)
-        if state.name is not None:
-            self._flush([state])
+        self._flush_named([sequence])
         self._release(state)
 
     def close(self) -> None:
@@ -368,6 +369,9 @@ class KVStore:
 
     def _flush(self, states: Sequence[SequenceState]) -> None:
         sessions.flush_all(states, self.layout, self._spiller.settle)
+
+    def _flush_named(self, sequences: Sequence[int]) -> None:
+        self._flush([state for state in map(self._state, sequences) if state.name is not None])
 
     def _release(self, state: SequenceState) -> None:
         self._spiller.abandon(state)

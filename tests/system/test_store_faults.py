@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nearkv.kvstore import KVStore
+from nearkv.volume_errors import NotStored
 from nearkv_driver.errors import DirectIoUnavailable, JobError, OutOfDeviceMemory, StorageError
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
@@ -103,6 +104,20 @@ def test_a_failed_transfer_in_an_append_stores_nothing(
     mirror.step(sequences)
     for sequence in sequences:
         mirror.check_rows(sequence)
+
+
+def test_a_selection_whose_flush_fails_changes_nothing(mirror: Mirror, calls: FaultySyscalls) -> None:
+    first, named, last = mirror.add(), mirror.add("a"), mirror.add()
+    mirror.append([first, named, last], 40)
+    before, known = rest_of_state(mirror), list(mirror.store._sequences)
+    calls.faults = [Fails("pwritev", first=1 + calls.calls["pwritev"], last=None)]
+    with pytest.raises(NotStored, match="tokens 32 to 39 of sequence 'a'"):
+        mirror.store.select([first, named, last], [2, 2])
+    assert (rest_of_state(mirror), list(mirror.store._sequences)) == (before, known)
+    calls.faults = []
+    mirror.step([first, named, last])
+    mirror.select([first, named, last], [2, 2])
+    assert mirror.store.length(mirror.store.open_sequence("a")) == 41
 
 
 def test_a_failed_sync_commits_nothing_and_is_not_forgotten(

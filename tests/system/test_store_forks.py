@@ -295,6 +295,17 @@ def test_a_step_that_is_under_way_cannot_be_forked() -> None:
             store.select([sequence], [0, 2])
 
 
+def test_a_batch_with_a_sequence_twice_is_refused() -> None:
+    """Else the second one, dropped, would free the first, which is kept."""
+    with KVStore.open(layout(), urls(1)) as store:
+        mirror = Mirror(store)
+        sequence = mirror.add()
+        mirror.append([sequence], 40)
+        with pytest.raises(UserError, match=r"a sequence stands twice in \[0, 0\]"):
+            store.select([sequence, sequence], [0])
+        mirror.step([sequence])
+
+
 def test_a_selection_that_does_not_fit_changes_nothing() -> None:
     with KVStore.open(layout(), urls(1)) as store:
         mirror = Mirror(store)
