@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nearkv_driver.regmap import POSITIONS_MAX
+
 from nearkv.config import DEFAULT_CARDS, DEFAULT_MODEL, DEFAULT_NEW_TOKENS
 from nearkv.errors import UserError, one_line
 from nearkv.inputs import Inputs, check_cards, check_context, check_count, check_prompts, tokenize
@@ -93,10 +95,11 @@ def generate(
         check_count("max_new_tokens", max_new_tokens)
         if threads is not None:
             check_count("threads", threads, _THREADS_MAX)
-        counts = {"micro_batches": micro_batches, "prefill_chunk": prefill_chunk, "prompt_lookup": prompt_lookup}
-        for name, count in counts.items():
+        if micro_batches is not None:
+            check_count("micro_batches", micro_batches)
+        for name, count in (("prefill_chunk", prefill_chunk), ("prompt_lookup", prompt_lookup)):
             if count is not None:
-                check_count(name, count)
+                check_count(name, count, POSITIONS_MAX)  # torch takes it as 64 bits
         if prompt_lookup is not None and len(checked) > 1:
             raise UserError(f"prompt_lookup = {prompt_lookup} drafts for one prompt; there are {len(checked)}")
         find_model(model)

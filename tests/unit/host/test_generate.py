@@ -216,6 +216,8 @@ def test_cards_close_whatever_happens_and_the_error_is_kept(world: World, error:
         ({"threads": 0}, "threads is 0"),
         ({"micro_batches": 0}, "micro_batches is 0"),
         ({"prefill_chunk": 0}, "prefill_chunk is 0"),
+        ({"prefill_chunk": 10**20}, "prefill_chunk is 100000000000000000000; it must be at most 2097152"),
+        ({"prompt_lookup": 2**63}, "prompt_lookup is 9223372036854775808; it must be at most 2097152"),
         ({"prompt_lookup": -1}, "prompt_lookup is -1"),
         ({"prompts": ["p", "q"], "prompt_lookup": 3}, "prompt_lookup = 3 drafts for one prompt; there are 2"),
         ({"device": "cuda"}, "torch finds no GPU"),
