@@ -85,6 +85,8 @@ def crop(state: SequenceState, length: int, layout: ModelLayout) -> None:
     unit = whole_units(length, layout.unit_tokens)
     cut = [layer for layer in range(layout.layers) if tail.stored[layer] > length]
     rows = _layers(state, cut, unit, length, layout)
+    # Beside the live rows: what follows may fail, and then those must be what they were.
+    places = [_put_beside(state, layer, rows[i]) for i, layer in enumerate(cut)]
     if cut:
         for part in state.parts:
             card_index.own_group(part.card, part.data, unit)
@@ -95,12 +97,18 @@ def crop(state: SequenceState, length: int, layout: ModelLayout) -> None:
         if layer not in cut:
             tail.settle(layer, tail.stored[layer], min(tail.end[layer], length))
     for i, layer in enumerate(cut):
-        tail.put(layer, 0, rows[i, :, 0], rows[i, :, 1])
-        tail.settle(layer, unit, length, 0)
+        tail.settle(layer, unit, length, places[i])
         state.set_stored(layer, unit)
-        state.upload_tail(layer, 0, length - unit)
     for part in state.parts:
         part.card.trim(part.data, part.data.groups_of(max(tail.stored)))
+
+
+def _put_beside(state: SequenceState, layer: int, rows: NDArray[np.float16]) -> int:
+    """Rows of less than a unit, [kv_heads, 2, tokens, d_pad], into the tail and those on the cards; where they lie."""
+    row = state.tail.spare(layer, rows.shape[2])
+    state.tail.put(layer, row, rows[:, 0], rows[:, 1])
+    state.upload_tail(layer, row, rows.shape[2])
+    return row
 
 
 def _layers(

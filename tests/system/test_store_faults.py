@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from nearkv.kvstore import KVStore
 from nearkv.volume_errors import NotStored
-from nearkv_driver.errors import DirectIoUnavailable, JobError, OutOfDeviceMemory, StorageError
+from nearkv_driver.errors import DirectIoUnavailable, DriverError, JobError, OutOfDeviceMemory, StorageError
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
 
@@ -215,6 +215,22 @@ def test_a_failed_crop_keeps_the_sequence(mirror: Mirror, calls: FaultySyscalls)
         mirror.store.crop(sequence, 70)
     assert rest_of_state(mirror) == before
     calls.faults = []
+    mirror.query([sequence])
+    mirror.crop(sequence, 70)
+    mirror.query([sequence])
+
+
+def test_a_crop_on_a_card_that_has_failed_keeps_the_sequence(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    sequence = mirror.add("a")
+    mirror.append([sequence], 140)
+    mirror.store.flush()
+    before = rest_of_state(mirror)
+    with monkeypatch.context() as patch:
+        patch.setattr(mirror.store._cards[1].device, "_unusable", "the card has left the bus")
+        with pytest.raises(DriverError, match=r"sw_emu:1.*left the bus"):
+            mirror.store.crop(sequence, 70)
+    assert rest_of_state(mirror) == before
+    mirror.check_rows(sequence)
     mirror.query([sequence])
     mirror.crop(sequence, 70)
     mirror.query([sequence])
