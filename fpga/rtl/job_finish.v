@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sound job writes: tail copies, state, output or identity, in this order; each is answered before the next
-// begins. Does not write the status.
+// What a sound job writes: tail copies, state, output or identity, in this order; all of it is answered before the job
+// is done. Does not write the status.
 `resetall
 `timescale 1ns / 1ps
 `default_nettype none
@@ -147,7 +147,9 @@ module job_finish (
     assign cmd_count = left_reg;
     assign cmd_valid = cmd_valid_reg;
 
-    wire part_done = part_reg != IDLE && part_reg != END && !enter_reg && left_reg == 25'd0 && w_idle;
+    // the last part ends when all words have been answered
+    wire part_done = part_reg != IDLE && part_reg != END && !enter_reg && left_reg == 25'd0 &&
+        (w_idle || part_reg != OUTPUT);
     wire failed = w_failed || read_error_reg;
     assign done = part_reg == END;
     assign faulty = failed;
