@@ -74,15 +74,11 @@ module job_prepare (
     localparam [3:0] WAIT = 4'd4;
     localparam [3:0] LIMITS = 4'd5;
     localparam [3:0] SEGMENTS = 4'd6;
-    localparam [3:0] NEW_ROWS = 4'd7;
-    localparam [3:0] STATE = 4'd8;
-    localparam [3:0] QUERY = 4'd9;
-    localparam [3:0] END = 4'd10;
+    localparam [3:0] STATE = 4'd7;
+    localparam [3:0] QUERY = 4'd8;
+    localparam [3:0] END = 4'd9;
 
-    // offset of the field
-    localparam [31:0] NEW_FIRST = `NK_JOB_NEW_FIRST_LSB / 8;
-    // segments that are handed over as they are
-    localparam [24:0] NEAR = 25'd16;
+    localparam [31:0] NA = `NK_NOT_APPLICABLE;
 
     reg [3:0] state_reg;
     // first cycle of a state
@@ -90,23 +86,17 @@ module job_prepare (
     reg [2047:0] job_reg;
     reg faulty_reg;
     reg [255:0] fault_reg;
-    // segments found sound; taken and not yet judged
-    reg [17:0] judged_reg;
-    reg [1:0] flying_reg;
     reg big_before_reg;
     reg done_reg;
     reg walkable_reg;
     reg sound_reg;
 
-    wire [17:0] segments = job_reg[`NK_JOB_SEGMENTS_LSB+:18];
-    wire [6:0] new_tokens = job_reg[`NK_JOB_NEW_TOKENS_LSB+:7];
     wire has_state = job_reg[`NK_JOB_STATE_IN_LSB+:64] != 64'd0;
     wire identify = job_reg[`NK_JOB_OPCODE_LSB+:32] == `NK_OPCODE_IDENTIFY;
     wire is_big = chunks[3] && job_reg[`NK_JOB_ROWS_LSB+:7] > 7'd32;
     wire must_wait = is_big || big_before_reg || has_state;
 
     wire take = s_valid && s_ready;
-    wire [31:0] na = `NK_NOT_APPLICABLE;
     wire begin_list = state_reg == IDLE && list_start;
     wire begin_job = state_reg == IDLE && !list_start && job_start;
     wire [24:0] taken;
@@ -121,20 +111,11 @@ module job_prepare (
     wire job_done;
     wire job_bad;
     wire [31:0] job_detail;
-    wire segment_done;
-    wire segment_bad;
-    wire [31:0] segment_detail;
-
-    wire segment_last = taken == {7'd0, segments};
-    wire near = taken < NEAR;
-    wire segment_take = state_reg == SEGMENTS && !enter_reg && !segment_last && !s_error && (near_ready || !near);
-    wire segment_start = segment_take && s_valid;
-    wire segment_refused = state_reg == SEGMENTS && segment_done && segment_bad;
+    wire segments_ready;
+    wire segments_done;
+    wire segments_faulty;
+    wire [255:0] segments_fault;
     wire accepted = state_reg == JOB_CHECK && job_done && !job_bad;
-    wire new_start = state_reg == NEW_ROWS && enter_reg;
-    wire [511:0] segment = state_reg == NEW_ROWS ?
-        {448'd0, job_reg[`NK_JOB_NEW_FIRST_LSB+:32], 25'd0, new_tokens} : s_data;
-    wire new_bad = new_tokens != 7'd0 && segment_bad;
 
     job_fetch fetch (
         .clk(clk),
@@ -195,26 +176,31 @@ module job_prepare (
         .group(group)
     );
 
-    segment_check check_segment (
+    segment_load load_segments (
         .clk(clk),
-        .restart(state_reg == SEGMENTS && enter_reg),
+        .rst(rst),
+        .start(state_reg == SEGMENTS && enter_reg),
+        .job(job_reg),
         .chunks(chunks),
         .kv_window(header[`NK_LIST_KV_WINDOW_LSB+:64]),
         .kv_window_nbytes(header[`NK_LIST_KV_WINDOW_NBYTES_LSB+:64]),
         .ctl_window(header[`NK_LIST_CTL_WINDOW_LSB+:64]),
         .ctl_window_nbytes(header[`NK_LIST_CTL_WINDOW_NBYTES_LSB+:64]),
-        .start(segment_start || new_start),
-        .is_new(state_reg == NEW_ROWS),
-        .segment(segment),
-        .done(segment_done),
-        .bad(segment_bad),
-        .detail(segment_detail)
+        .s_data(s_data),
+        .s_error(s_error),
+        .s_valid(s_valid),
+        .s_ready(segments_ready),
+        .read_fault(read_fault),
+        .near_valid(near_valid),
+        .near_ready(near_ready),
+        .near_sound(near_sound),
+        .done(segments_done),
+        .faulty(segments_faulty),
+        .fault(segments_fault)
     );
 
-    assign s_ready = header_ready || state_reg == JOB && taken != 25'd4 || load_ready || segment_take;
+    assign s_ready = header_ready || state_reg == JOB && taken != 25'd4 || load_ready || segments_ready;
     assign near_data = s_data;
-    assign near_valid = segment_start && near;
-    assign near_sound = state_reg == SEGMENTS && segment_done && !segment_bad && judged_reg < NEAR[17:0];
     assign load_start = {3{enter_reg}} & {state_reg == QUERY, state_reg == STATE, state_reg == LIMITS};
     assign done = done_reg;
     assign enters = state_reg == WAIT && free && (alone || !must_wait);
@@ -258,7 +244,7 @@ module job_prepare (
             if (job_done) begin
                 state_reg <= job_bad ? END : WAIT;
                 faulty_reg <= job_bad;
-                fault_reg <= {64'd0, job_detail, na, na, na, na, `NK_STATUS_BAD_JOB};
+                fault_reg <= {64'd0, job_detail, {4{NA}}, `NK_STATUS_BAD_JOB};
             end
             // a job that fills the bins, or that may start from an earlier one's state, waits for those before
             WAIT:
@@ -268,28 +254,13 @@ module job_prepare (
                 walkable_reg <= identify;
                 sound_reg <= identify;
             end
-            SEGMENTS: begin
-                flying_reg <= enter_reg ? 2'd0 : flying_reg + {1'b0, segment_start} - {1'b0, segment_done};
-                judged_reg <= enter_reg ? 18'd0 : judged_reg + {17'd0, segment_done};
-                if (!enter_reg && judged_reg == segments) begin
-                    state_reg <= NEW_ROWS;
-                    enter_reg <= 1'b1;
-                end
-                // a segment that could not be read counts when those before it are sound
-                if (segment_refused || !enter_reg && !segment_last && flying_reg == 2'd0 && s_valid && s_error) begin
-                    state_reg <= END;
-                    faulty_reg <= 1'b1;
-                    fault_reg <= segment_refused ?
-                        {64'd0, segment_detail, na, na, na, {14'd0, judged_reg}, `NK_STATUS_BAD_SEGMENT} : read_fault;
-                end
-            end
-            NEW_ROWS:
-            if (new_tokens == 7'd0 || segment_done) begin
-                state_reg <= new_bad ? END : has_state ? STATE : QUERY;
+            SEGMENTS:
+            if (segments_done) begin
+                state_reg <= segments_faulty ? END : has_state ? STATE : QUERY;
                 enter_reg <= 1'b1;
-                faulty_reg <= new_bad;
-                sound_reg <= !new_bad;
-                fault_reg <= {64'd0, NEW_FIRST, na, na, na, na, `NK_STATUS_BAD_JOB};
+                faulty_reg <= segments_faulty;
+                sound_reg <= !segments_faulty;
+                fault_reg <= segments_fault;
             end
             // an error reply outranks what the words say
             LIMITS, STATE, QUERY:
