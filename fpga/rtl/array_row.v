@@ -24,6 +24,9 @@ module array_row (
     output wire [32*54-1:0] sums
 );
 
+    // one piece of simulator code for all instances, which then fits its caches
+    /* verilator no_inline_module */
+
     // m: partial products, p: products, t: sums over four lanes, u: sum over lanes
     reg m_valid_reg;
     reg m_is_v_reg;

@@ -20,6 +20,9 @@ module bin_lane (
     output wire [149:0] m_bins
 );
 
+    // one piece of simulator code for all instances, which then fits its caches
+    /* verilator no_inline_module */
+
     reg valid_reg;
     reg [49:0] piece_0_reg;
     reg [49:0] piece_1_reg;

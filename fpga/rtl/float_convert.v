@@ -13,6 +13,9 @@ module float_convert (
     output wire [31:0] m_float
 );
 
+    // one piece of simulator code for all instances, which then fits its caches
+    /* verilator no_inline_module */
+
     // 1: one number in units of 2^-64, 2: sign and magnitude, 3 and 4: highest bit on top, 5: rounded
     reg [116:0] number_reg;
     reg negative_2_reg;

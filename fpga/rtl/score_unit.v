@@ -20,6 +20,9 @@ module score_unit (
     output wire m_clamped
 );
 
+    // one piece of simulator code for all instances, which then fits its caches
+    /* verilator no_inline_module */
+
     // 1: four partial products, 2: product, 3: shifted, 4: rounded and clamped, 5 to 7: exp2
     reg valid_1_reg;
     reg valid_2_reg;

@@ -17,6 +17,9 @@ module weight_align (
     output wire [25:0] m_weight
 );
 
+    // one piece of simulator code for all instances, which then fits its caches
+    /* verilator no_inline_module */
+
     reg valid_reg;
     reg [24:0] mantissa_reg;
     reg [4:0] below_reg;
