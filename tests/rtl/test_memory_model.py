@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory behind the RTL kernel, read by a master that does nothing else. Needs a C++ compiler, no Verilator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from nearkv_emulation.memory_model import Ddr4, Memory, MemoryTiming, pure_fill, pure_read
+
+from tests.support.rtl_tools import needs
+
+pytestmark = needs("g++")
+
+BASE = 0x40_0000_0000
+MIB = 1 << 20
+DDR = Memory(Ddr4())
+
+
+def rate(memory: Memory, ranges: list[tuple[int, int]], **options: object) -> float:
+    """Words per cycle."""
+    return sum(n for _, n in ranges) / 64 / pure_read(memory, ranges, **options)  # type: ignore[arg-type]
+
+
+def test_an_ideal_memory_delivers_a_word_per_cycle_after_its_latency() -> None:
+    for latency in (1, 40, 100):
+        few = pure_read(Memory(), [(BASE, 64)], MemoryTiming(latency))
+        many = pure_read(Memory(), [(BASE, 64 * 64)], MemoryTiming(latency))
+        assert many - few == 63
+        assert few == latency + 1
+
+
+def test_a_first_word_waits_for_its_row() -> None:
+    """tRCD + CL + burst = 38 DRAM clocks are 9.5 cycles beside the 40 of the way."""
+    first = pure_read(DDR, [(BASE, 64)])
+    assert first == pure_read(Memory(), [(BASE, 64)]) + 10
+
+
+def test_long_reads_lose_only_what_refresh_takes() -> None:
+    figures = Ddr4()
+    lost = (figures.rfc + figures.rp) / figures.refi
+    found = rate(DDR, [(BASE, 16 * MIB)])
+    assert 0.99 * (1 - lost) <= found <= 1 - lost + 0.002
+    rare = rate(Memory(replace(figures, refi=100_000)), [(BASE, 16 * MIB)])
+    assert found < rare <= 1
+
+
+def test_words_of_different_rows_of_one_bank_wait_for_the_whole_row_cycle() -> None:
+    figures = Ddr4()
+    step = figures.groups * figures.banks * figures.row
+    ranges = [(BASE + i * step, 64) for i in range(1000)]
+    cycles = pure_read(DDR, ranges, outstanding=64) / len(ranges)
+    busy = 1 - (figures.rfc + figures.rp) / figures.refi
+    assert cycles * 4 * busy == pytest.approx(figures.ras + figures.rp, rel=0.05)
+
+
+def test_one_bank_group_is_bound_by_the_long_distance_of_columns() -> None:
+    """Every fourth word lies in one group: 6 clocks each, not 4."""
+    ranges = [(BASE + i * 256, 64) for i in range(128)]
+    ideal = pure_read(Memory(), ranges, outstanding=64)
+    assert pure_read(DDR, ranges, outstanding=64) >= ideal + 128 * (6 - 4) / 4 - 8
+
+
+@pytest.mark.parametrize(("mhz", "clock"), [(1200, 300), (800, 300), (1200, 400), (1600, 250)])
+def test_the_slower_of_port_and_dram_sets_the_rate(mhz: int, clock: int) -> None:
+    memory = Memory(replace(Ddr4(), mhz=mhz), clock)
+    gb_s = rate(memory, [(BASE, 4 * MIB)]) * 64 * clock / 1000
+    most = min(64 * clock / 1000, Ddr4(mhz=mhz).peak_gb_s)
+    assert 0.90 * most <= gb_s <= most
+
+
+@pytest.mark.parametrize("memory", [Memory(), DDR])
+def test_pages_come_at_the_rate_of_the_switch(memory: Memory) -> None:
+    seconds = pure_fill(memory, BASE, 4 * MIB) / (memory.clock_mhz * 1e6)
+    assert 4 * MIB / seconds / 1e9 == pytest.approx(3.0, rel=0.001)
+    faster = replace(memory, fill_gb_s=6.0)
+    assert pure_fill(faster, BASE, 4 * MIB) == pytest.approx(pure_fill(memory, BASE, 4 * MIB) / 2, rel=0.001)
+
+
+def test_pages_that_come_take_bandwidth_from_reads() -> None:
+    """What comes in is missing at least, and the turns of the bus cost more; an ideal memory has room for both."""
+    ranges = [(BASE, 16 * MIB)]
+    alone = rate(DDR, ranges)
+    share = DDR.fill_gb_s * 1e9 / (64 * DDR.clock_mhz * 1e6)
+    together = rate(DDR, ranges, fill=(BASE + 64 * MIB, 64 * MIB))
+    assert alone - 2 * share <= together <= alone - share
+    assert rate(Memory(), ranges, fill=(BASE + 64 * MIB, 64 * MIB)) == rate(Memory(), ranges)
+
+
+def test_the_model_repeats_itself() -> None:
+    ranges = [(BASE + i * 77 * 64 % (64 * MIB), 4096) for i in range(500)]
+    timing = MemoryTiming(60, 20, 20)
+    assert pure_read(DDR, ranges, timing) == pure_read(DDR, ranges, timing)
+    assert pure_read(DDR, ranges, timing) > pure_read(DDR, ranges, MemoryTiming(60))
+
+
+@pytest.mark.parametrize(
+    ("figures", "text"),
+    [
+        ({"groups": 3}, "groups:3; a power of two from 1 to 8"),
+        ({"cl": 0}, "cl:0; a whole number from 1 to 255"),
+        ({"row": 512}, "row:512"),
+        ({"refi": 400}, "refi:400; it must be above rfc"),
+        ({"cwl": 18}, "cwl:18; it must be at most cl = 17"),
+        ({"ras": 3}, "ras:3; it must be at least rcd"),
+        ({"groups": 1, "row": 2048}, "together they must hold 4096"),
+    ],
+)
+def test_figures_that_no_memory_has_are_refused(figures: dict[str, int], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Ddr4(**figures)
+
+
+def test_a_reader_that_does_not_end_is_an_error() -> None:
+    with pytest.raises(TimeoutError, match="not done within 10 cycles"):
+        pure_read(DDR, [(BASE, 4096)], limit=10)
+    with pytest.raises(ValueError, match="multiples of 64"):
+        pure_read(DDR, [(BASE, 100)])
