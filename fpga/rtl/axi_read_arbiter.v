@@ -73,7 +73,8 @@ module axi_read_arbiter #(
     assign m_axi_arid = id_reg;
     assign m_axi_araddr = addr_reg;
     assign m_axi_arlen = len_reg;
-    assign m_axi_arvalid = valid_reg;
+    // low from the first cycle of a reset on, however short the reset
+    assign m_axi_arvalid = valid_reg && !rst;
 
     always @(posedge clk) begin
         if (free) begin

@@ -78,7 +78,8 @@ module axi_read_stream #(
     assign s_cmd_ready = left_reg == 0 && !flush;
     assign m_ar_addr = {ar_word_reg, 6'd0};
     assign m_ar_len = {1'b0, ar_words_reg - 7'd1};
-    assign m_ar_valid = ar_valid_reg;
+    // low from the first cycle of a reset on, however short the reset
+    assign m_ar_valid = ar_valid_reg && !rst;
     assign m_valid = fifo_valid && !flush;
     assign idle = left_reg == 0 && !ar_valid_reg && owed_reg == 0;
 

@@ -63,9 +63,10 @@ module axi_write #(
     assign failed = failed_reg;
     assign failed_word = failed_word_reg;
     assign m_axi_awaddr = {aw_word_reg, 6'd0};
-    assign m_axi_awvalid = aw_valid_reg;
+    // low from the first cycle of a reset on, however short the reset
+    assign m_axi_awvalid = aw_valid_reg && !rst;
     assign m_axi_wdata = w_data_reg;
-    assign m_axi_wvalid = w_valid_reg;
+    assign m_axi_wvalid = w_valid_reg && !rst;
     assign m_axi_bready = oldest_valid;
 
     // addresses of words that wait for their answer

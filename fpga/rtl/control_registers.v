@@ -67,11 +67,12 @@ module control_registers (
     assign s_axil_awready = write;
     assign s_axil_wready = write;
     assign s_axil_bresp = 2'b00;
-    assign s_axil_bvalid = bvalid_reg;
+    // low from the first cycle of a reset on, however short the reset
+    assign s_axil_bvalid = bvalid_reg && !rst;
     assign s_axil_arready = read;
     assign s_axil_rdata = rdata_reg;
     assign s_axil_rresp = 2'b00;
-    assign s_axil_rvalid = rvalid_reg;
+    assign s_axil_rvalid = rvalid_reg && !rst;
     assign interrupt = interrupt_reg;
     assign kv = kv_reg;
     assign ctl = ctl_reg;
