@@ -11,14 +11,15 @@ import pytest
 from nearkv_driver import regmap as rm
 from nearkv_emulation.model import ModelKernel
 from nearkv_emulation.rtl import MemoryTiming, RtlCard, RtlKernel
-from numpy.typing import NDArray
 
-from tests.support.jobs import IDENTIFY, Image, Job, Segment, build, comparable, output_nbytes, padded, state_nbytes
+from tests.support.jobs import IDENTIFY, Image, Job, Segment, build, comparable
 from tests.support.random_jobs import half, random_image, random_job, random_q
-from tests.support.rtl_tools import needs_verilator, patient
+from tests.support.rtl_compare import blank_failed_writes
+from tests.support.rtl_coverage import MEASURED
+from tests.support.rtl_tools import needs_verilator, one_process, patient
 from tests.support.vectors import Vector, load
 
-pytestmark = [needs_verilator, patient]
+pytestmark = [needs_verilator, patient, one_process]
 
 LIMIT = 2_000_000
 # Of these only the statuses are compared: see `blank_failed_writes`.
@@ -32,24 +33,11 @@ def kernel() -> Iterator[RtlKernel]:
         yield RtlKernel(card, LIMIT)
 
 
-def blank_failed_writes(image: Image, memory: NDArray[np.uint8]) -> None:
-    """Outputs of a job that ended with `axi_write`: words behind the failed one were in flight and may be written."""
-    for index, status in enumerate(image.statuses(memory)):
-        if status["code"] != rm.Status.AXI_WRITE:
-            continue
-        spec, fields = image.jobs[index], image.placed[index]
-        tail = len(spec.new.k) * padded(spec.head_size) * 2 if spec.new else 0
-        state = state_nbytes(spec.rows, spec.head_size)
-        sizes = {"tail_k_addr": tail, "tail_v_addr": tail, "state_out": state}
-        sizes["out_addr"] = state if spec.raw else output_nbytes(spec.rows, spec.head_size)
-        for name, nbytes in sizes.items():
-            if name in fields:
-                memory[image.at(fields[name]) :][:nbytes] = 0
-
-
-def differing(image: Image, kernel: RtlKernel) -> list[str]:
+def differing(image: Image, kernel: RtlKernel, source: str = "directed") -> list[str]:
     """Addresses at which the RTL leaves something else than the model."""
-    want, got = comparable(image, image.run(ModelKernel())), comparable(image, image.run(kernel))
+    after = image.run(kernel)
+    MEASURED.record(source, image, after)
+    want, got = comparable(image, image.run(ModelKernel())), comparable(image, after)
     for memory in (want, got):
         blank_failed_writes(image, memory)
     return [hex(image.base + int(at)) for at in np.flatnonzero(want != got)]
@@ -57,7 +45,9 @@ def differing(image: Image, kernel: RtlKernel) -> list[str]:
 
 @pytest.mark.parametrize("vector", load(), ids=lambda vector: vector.name)
 def test_golden_vectors(kernel: RtlKernel, vector: Vector) -> None:
-    differ = vector.differing(kernel)
+    after = vector.image.run(kernel)
+    MEASURED.record("vectors", vector.image, after)
+    differ = vector.differing_in(after)
     if vector.name in WRITES_FAIL:
         image = vector.image
         jobs = rm.LIST.unpack(image.memory[image.at(image.ctl) :][: rm.LIST.nbytes].tobytes())["jobs"]
@@ -69,7 +59,7 @@ def test_golden_vectors(kernel: RtlKernel, vector: Vector) -> None:
 def test_random_jobs(kernel: RtlKernel, first: int) -> None:
     for seed in range(first, first + 50):
         image = random_image(np.random.default_rng(seed))
-        assert differing(image, kernel) == [], f"seed {seed}"
+        assert differing(image, kernel, "random") == [], f"seed {seed}"
 
 
 @pytest.mark.parametrize("head_size", rm.HEAD_SIZES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nearkv_attend` under cocotb with cocotbext-axi: its tests on Verilator, and one that Icarus must tell the same of."""
+"""`nearkv_attend` under cocotb and cocotbext-axi: its tests on Verilator, and one that Icarus must tell the same of."""
 
 from __future__ import annotations
 

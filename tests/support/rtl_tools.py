@@ -41,4 +41,6 @@ COCOTB = ("python:cocotb", "python:cocotbext.axi", "libpython")
 needs_verilator = needs(*VERILATOR)
 needs_pyverilog = needs("python:pyverilog")
 needs_icarus = needs("iverilog")
+# Tests whose lists are counted together: see rtl_coverage.
+one_process = pytest.mark.xdist_group("rtl coverage")
 patient = pytest.mark.timeout(TIMEOUT_S)

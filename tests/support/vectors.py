@@ -36,7 +36,10 @@ class Vector:
 
     def differing(self, kernel: Kernel) -> list[int]:
         """Addresses at which the kernel leaves something else."""
-        memory = self.image.run(kernel)
+        return self.differing_in(self.image.run(kernel))
+
+    def differing_in(self, memory: Bytes) -> list[int]:
+        """Addresses at which memory after the list holds something else."""
         differ = memory != self.after
         for at, nbytes in self.masked:
             differ[at : at + nbytes] = False
