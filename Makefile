@@ -57,6 +57,7 @@ diagram: $(STAMP) ## redraw docs/rtl-modules.md from fpga/rtl
 bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchmarks/
 	@mkdir -p build/benchmarks
 	@$(ONE_THREAD) $(PYTHON) benchmarks/kernel_speed.py
+	@$(ONE_THREAD) $(PYTHON) benchmarks/rtl_simulation.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/link_bytes.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/streaming.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/host_memory.py
