@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cocotb benches of the modules, on Verilator and on Icarus; and that a failing bench fails here."""
+"""The cocotb benches of the modules, on Verilator and on Icarus; and that a failing bench fails the whole command."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.rtl_tools import COCOTB, VERILATOR, needs, needs_icarus, patient
 
+# Modules on a bus: in every run on both simulators.
+PROTOCOL = ("axi_read_stream", "axi_read_arbiter", "axi_write", "control_registers", "fifo")
 MODULES = (
-    "fifo",
+    *PROTOCOL,
     "crc32c",
     "exp2",
     "score_unit",
@@ -19,8 +24,25 @@ MODULES = (
     "weight_align",
     "bin_lane",
     "array_row",
-    "control_registers",
+    "header_check",
+    "job_check",
+    "segment_check",
+    "window_check",
+    "limit_load",
+    "query_load",
+    "state_load",
+    "row_scan",
+    "bin_address",
+    "checksum_fetch",
+    "block_buffer",
+    "query_buffer",
+    "row_table",
+    "weight_buffer",
+    "bin_store",
+    "bin_update",
+    "score_stage",
 )
+ROOT = Path(__file__).parents[2]
 
 pytestmark = [needs(*COCOTB), patient]
 
@@ -37,14 +59,100 @@ def test_module_on_icarus(module: str, tmp_path: Path) -> None:
     run(module, f"bench_{module}", "icarus", tmp_path)
 
 
-@pytest.mark.soak
 @needs(*VERILATOR)
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", [m if m in PROTOCOL else pytest.param(m, marks=pytest.mark.soak) for m in MODULES])
 def test_module_on_verilator(module: str, tmp_path: Path) -> None:
     run(module, f"bench_{module}", "verilator", tmp_path)
 
 
 @needs_icarus
-def test_a_failing_bench_fails(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="never_holds"):
-        run("fifo", "bench_that_fails", "icarus", tmp_path)
+@pytest.mark.parametrize(
+    ("bench", "told"),
+    [
+        ("bench_that_fails", "never_holds"),
+        ("bench_without_tests", "without results|no test of bench_without_tests ran"),
+        ("bench_that_dies", r"\['dies'\] failed|without results|half a results file"),
+    ],
+)
+def test_a_bad_bench_fails(bench: str, told: str, tmp_path: Path) -> None:
+    """One that fails, one in which nothing runs, one whose simulator is killed."""
+    with pytest.raises(AssertionError, match=told):
+        run("fifo", bench, "icarus", tmp_path)
+
+
+PLANTED = """
+from pathlib import Path
+from tests.rtl.simulate import simulate
+
+def test_planted(tmp_path: Path) -> None:
+    simulate("fifo", {bench!r}, "icarus", tmp_path)
+"""
+
+
+@needs_icarus
+@pytest.mark.parametrize(("bench", "code"), [("bench_that_fails", 1), ("bench_fifo", 0)])
+def test_the_command_ends_with_the_verdict(bench: str, code: int, tmp_path: Path) -> None:
+    """The command of `make test` on a planted bench: its exit code, in two workers as there."""
+    (tmp_path / "test_planted.py").write_text(PLANTED.format(bench=bench))
+    makefile = (ROOT / "Makefile").read_text()
+    assert "-m pytest -n $(TEST_WORKERS) --dist loadgroup -m 'not soak'" in makefile, "make test runs another command"
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", "not soak"]
+    command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, str(tmp_path / "test_planted.py")], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == code, done.stdout[-2000:]
+    assert ("never_holds" in done.stdout) == bool(code)
+
+
+# One fault in each module that has a bench here: (module, what stands there, what is planted).
+FAULTS = (
+    ("axi_read_stream", "7'd64 - {1'b0, word_reg[5:0]}", "7'd64"),
+    ("axi_read_stream", "owed_reg + burst_wide <= ROOM", "1'b1"),
+    ("axi_read_stream", "fifo_valid && (m_ready || flush)", "fifo_valid && m_ready"),
+    ("axi_read_stream", "ar_valid_reg && !rst;", "ar_valid_reg;"),
+    ("axi_read_arbiter", "~s_ar_valid + 1'b1", "~s_ar_valid + 2'd2"),
+    ("axi_read_arbiter", "!valid_reg || m_axi_arready", "1'b1"),
+    ("axi_write", "m_axi_bresp[1]", "m_axi_bresp[0]"),
+    ("axi_write", "&& !failed_reg", ""),
+    ("axi_write", "|| m_axi_wready) && room", "|| m_axi_wready)"),
+    ("limit_load", "first[21:0] > edge_low ?", "first[21:0] < edge_low ?"),
+    ("limit_load", "second_reg <= !first_bad", "second_reg <= first_bad"),
+    ("query_load", "floor_value + 25'sd1", "floor_value"),
+    ("query_load", "10'sd172", "10'sd171"),
+    ("query_load", "wire in_padding = half_last && in_last", "wire in_padding = 1'b0"),
+    ("state_load", "s_data[i*64+49+:15] != {15", "s_data[i*64+50+:14] != {14"),
+    ("state_load", "!= {1'b1, 19'd0}", "!= 20'd0"),
+    ("row_scan", "!s_half && high_next", "high_next"),
+    ("row_scan", "top_next == 5'd31", "top_next == 5'd30"),
+    ("window_check", "range_end <= window_end", "range_end < window_end"),
+    ("bin_address", "big ? place[9] : parity", "parity"),
+    ("checksum_fetch", "entry_reg == 3'd7", "entry_reg == 3'd6"),
+    ("checksum_fetch", "k_room && v_room", "k_room"),
+    ("block_buffer", "top_mem[t_addr]", "top_mem[r_addr[10:3]]"),
+    ("query_buffer", "{r_parity, r_group, r_chunk}", "{1'b0, r_group, r_chunk}"),
+    ("row_table", "w_limit_row[2:0] == SLOT", "w_shift_row[2:0] == SLOT"),
+    ("weight_buffer", "if (r_valid) begin", "if (1'b1) begin"),
+    ("bin_store", "wire write = u_write || s_valid && {s_bin, s_half} == PLACE", "wire write = u_write || s_valid"),
+    ("bin_store", "!u_write;", "1'b1;"),
+    ("bin_update", "one[24:0] - 25'sd9", "one[24:0] - 25'sd8"),
+    ("bin_update", "chunk == 3'd0", "chunk == 3'd1"),
+    ("score_stage", "< high", "<= high"),
+    ("score_stage", "clamps & tag[5:2]", "clamps"),
+)
+
+
+@pytest.mark.soak
+@needs_icarus
+@pytest.mark.parametrize(("module", "there", "planted"), FAULTS)
+def test_a_planted_fault_is_caught(module: str, there: str, planted: str, tmp_path: Path) -> None:
+    from tests.rtl.simulate import simulate
+
+    rtl = tmp_path / "rtl"
+    shutil.copytree(ROOT / "fpga" / "rtl", rtl)
+    source = rtl / f"{module}.v"
+    text = source.read_text()
+    assert there in text, f"{module}.v has no {there!r}: plant the fault elsewhere"
+    source.write_text(text.replace(there, planted))
+    with pytest.raises(AssertionError, match=r"failed|without results"):
+        simulate(module, f"bench_{module}", "icarus", tmp_path, rtl=rtl)

@@ -7,7 +7,7 @@ import random
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 SEED = 20
 
@@ -52,3 +52,20 @@ def pack(values: list[int], bits: int) -> int:
 
 def unpack(word: int, bits: int, count: int) -> list[int]:
     return [word >> (i * bits) & ((1 << bits) - 1) for i in range(count)]
+
+
+async def settle() -> None:
+    """Lets inputs that have just changed reach the outputs."""
+    await Timer(1, "ns")
+
+
+async def outcome(dut, limit: int = 2000) -> tuple[int, ...]:
+    """Waits for `done`; (bad, detail) of a checker in that cycle."""
+    for _ in range(limit):
+        await settle()
+        if int(dut.done.value):
+            found = int(dut.bad.value), int(dut.detail.value)
+            await cycles(dut)
+            return found
+        await cycles(dut)
+    raise AssertionError(f"not done within {limit} cycles")
