@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TEST_WORKERS ?= 2
 CXX_SOURCES := $(shell git ls-files 'fpga/hls/*.cpp' 'fpga/hls/*.hpp' 'fpga/hls/*.h' 'emulation/*.cpp' 'emulation/*.hpp' 2>/dev/null | grep -v -e regmap.hpp -e exp2_table.hpp)
 
-.PHONY: help demo test soak lint format contract diagram bench clean
+.PHONY: help demo test soak formal lint format contract diagram bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -31,6 +31,9 @@ test: $(STAMP) ## the whole test suite
 
 soak: $(STAMP) ## long random runs that the test suite leaves out
 	@$(ONE_THREAD) $(PYTHON) -m pytest -m soak --timeout 3600
+
+formal: $(STAMP) ## prove properties of the RTL, find planted faults; a table with the cost of each
+	@PYTHONPATH=driver $(ONE_THREAD) $(PYTHON) -m fpga.formal --mutations
 
 lint: $(STAMP) ## ruff, mypy, clang-format, Verilator, pyverilog, and generated files against their sources
 	@$(PYTHON) -m ruff check .
