@@ -33,7 +33,11 @@ class Task:
 
     @property
     def name(self) -> str:
-        return self.proof.name if self.mutation is None else f"  {self.mutation.old} -> {self.mutation.new}"
+        return (
+            self.proof.name
+            if self.mutation is None
+            else " ".join(f"  {self.mutation.old} -> {self.mutation.new}".split())
+        )
 
     def passed(self, outcome: Outcome) -> bool:
         return outcome.verdict == ("proved" if self.mutation is None else "failed")

@@ -259,11 +259,7 @@ PROOFS: tuple[Proof, ...] = (
         cut=tuple(sorted(path.name for path in RTL.glob("*.v") if path.name not in TOP)),
         mutations=(
             Mutation("nearkv_attend.v", "assign m_axi_kv_arsize = 3'd6;", "assign m_axi_kv_arsize = 3'd5;"),
-            Mutation(
-                "axi_write.v",
-                "            w_data_reg <= s_data;\n",
-                "            w_data_reg <= s_data;\n        end\n        if (s_valid) begin\n",
-            ),
+            Mutation("axi_write.v", "if (take) begin\n            aw_word", "if (s_valid) begin\n            aw_word"),
             Mutation("axi_read_stream.v", "7'd64 - {1'b0, word_reg[5:0]}", "7'd64"),
         ),
     ),
@@ -278,7 +274,7 @@ PROOFS: tuple[Proof, ...] = (
             replaced={f"dut.state_{stream_index}_reg": "before"},
             mutations=(Mutation("crc32c.v", "DATA_MATRIX[b*512+:512]", "DATA_MATRIX[(b^1)*512+:512]"),)
             if stream_index == 0
-            else (Mutation("crc32c.v", "late_stream ? state_1_reg : state_0_reg", "state_1_reg & {1'b0, {31{1'b1}}}"),),
+            else (Mutation("crc32c.v", "STATE_MATRIX[b*32+:32]", "STATE_MATRIX[(b^1)*32+:32]"),),
         )
         for stream_index in (0, 1)
     ),

@@ -133,7 +133,10 @@ def check(proof: Proof, folder: Path, mutation: Mutation | None, clock: Clock) -
     sources = mutated(proof, mutation, folder)
     if proof.method == "exhaustive":
         yosys([*prepare(proof, sources), *exhaustive.commands(proof.top, folder)], "proof", folder, clock)
-        fault, detail = exhaustive.judged(proof.top, folder)
+        try:
+            fault, detail = exhaustive.judged(proof.top, folder)
+        except ValueError as error:  # what Yosys wrote is not the function that was asked for
+            raise ToolError(str(error)) from error
         return ("failed", fault) if fault else ("proved", detail)
     yosys([*prepare(proof, sources), "chformal -cover -remove", *to_aiger("proof")], "proof", folder, clock)
     load = ["read_aiger proof.aig", "fold", "strash", "orpos"]

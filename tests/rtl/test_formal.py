@@ -92,6 +92,15 @@ def test_a_wrong_register_name_is_an_error(tmp_path: Path) -> None:
 
 
 @needs_pyosys
+def test_a_netlist_that_lost_its_function_is_an_error(tmp_path: Path) -> None:
+    # the mask makes Yosys see one net under two names, and replacing the register by a wire takes both away
+    lost = Mutation("crc32c.v", "late_stream ? state_1_reg : state_0_reg", "state_1_reg & {1'b0, {31{1'b1}}}")
+    outcome = prove(named("crc32c stream 1"), tmp_path, lost)
+    assert outcome.verdict == "error"
+    assert "after is not its only output" in outcome.detail
+
+
+@needs_pyosys
 def test_no_time_is_no_proof(tmp_path: Path) -> None:
     outcome = prove(replace(named("fifo 16"), limit_s=0), tmp_path)
     assert (outcome.verdict, outcome.detail) == ("unknown", "no answer in 0 s")
