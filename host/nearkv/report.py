@@ -76,6 +76,11 @@ def endurance_used(card: CardStats) -> float | None:
     return card.media_write_nbytes / card.endurance_nbytes if card.endurance_nbytes else None
 
 
+def per_decoded_token(nbytes: int, result: GenerationResult) -> float | None:
+    """Drafted tokens that are accepted share a read, so this is what drafting saves. None where nothing was decoded."""
+    return nbytes / result.decode_tokens if result.decode_tokens else None
+
+
 def rows(result: GenerationResult) -> list[Row]:
     """The table, top to bottom."""
     stats = result.stats
@@ -103,7 +108,8 @@ def rows(result: GenerationResult) -> list[Row]:
     ]
     if streamed := _total(stats, "streamed_nbytes"):
         ahead = f"{_total(stats, 'waves_ahead')} of {_total(stats, 'waves')} waves begun ahead"
-        table.append(Row("streamed", f"{human_bytes(streamed)} that card memory does not hold; {ahead}"))
+        share = _per_token(streamed, result)
+        table.append(Row("streamed", f"{human_bytes(streamed)} that card memory does not hold{share}; {ahead}"))
     table += [Row(f"path of {short_url(card.url)}", _path(card)) for card in stats.cards]
     if saturated := _total(stats, "saturated_jobs"):
         table.append(Row("saturated scores", f"in {saturated} jobs: the attention there is clipped"))
@@ -130,12 +136,12 @@ def document(result: GenerationResult) -> dict[str, Any]:
         },
         "kernel": {
             "kv_read_bytes": kernel_nbytes(stats),
-            "kv_read_bytes_per_decoded_token": (
-                kernel_nbytes(stats) / result.decode_tokens if result.decode_tokens else None
-            ),
+            "kv_read_bytes_per_decoded_token": per_decoded_token(kernel_nbytes(stats), result),
         },
         "media": {
             "read_bytes": _total(stats, "media_read_nbytes"),
+            "streamed_bytes": _total(stats, "streamed_nbytes"),
+            "streamed_bytes_per_decoded_token": per_decoded_token(_total(stats, "streamed_nbytes"), result),
             "write_bytes": _total(stats, "media_write_nbytes"),
             "payload_written_bytes": stats.payload_written_nbytes,
             "write_to_payload_ratio": write_ratio(stats),
@@ -180,10 +186,13 @@ def _card(card: CardStats) -> str:
 
 
 def _kernel(result: GenerationResult) -> str:
-    """Drafted tokens that are accepted share a read, so this per token is what drafting saves."""
     nbytes = kernel_nbytes(result.stats)
-    per_token = f", {human_bytes(nbytes // result.decode_tokens)} per decoded token" if result.decode_tokens else ""
-    return f"{human_bytes(nbytes)} of K and V in card memory{per_token}"
+    return f"{human_bytes(nbytes)} of K and V in card memory{_per_token(nbytes, result)}"
+
+
+def _per_token(nbytes: int, result: GenerationResult) -> str:
+    share = per_decoded_token(nbytes, result)
+    return "" if share is None else f", {human_bytes(int(share))} per decoded token"
 
 
 def _written(stats: StoreStats) -> str:
