@@ -3,22 +3,27 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+from nearkv_driver import regmap
 from nearkv_driver.xclbin.kernel import nearkv_kernel
 from nearkv_driver.xclbin.kernel_file import main
 
 from tests.support.rtl_tools import needs
 
-HERE = Path(__file__).parent
-FOLDER = HERE.parents[1] / "fpga" / "rtl"
+FOLDER = Path(__file__).parents[2] / "fpga" / "rtl"
+STUBS = Path(__file__).parents[1] / "support" / "vitis_stubs.tcl"
+BLOCK = "core/s_axi_control/reg0"
 
 
 def package(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     log = folder / "log"
-    line = ["tclsh", HERE / "vitis_stubs.tcl", log, FOLDER / "vitis" / "package_kernel.tcl", *arguments]
+    line = ["tclsh", STUBS, log, FOLDER / "vitis" / "package_kernel.tcl", *arguments]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     return done, log.read_text().splitlines()
 
@@ -39,6 +44,47 @@ def test_every_source_and_every_port_is_packaged(tmp_path: Path) -> None:
     assert last[:3] == ["package_xo", "-xo_path", str(output)]
     assert last[last.index("-kernel_name") + 1] == nearkv_kernel().name
     assert Path(last[last.index("-kernel_xml") + 1]).resolve() == FOLDER / "vitis" / "kernel.xml"
+
+
+@needs("tclsh")
+def test_the_registers_are_those_of_the_register_map(tmp_path: Path) -> None:
+    """Offsets, widths, bits and the master behind each pointer, against regmap.toml itself."""
+    _, calls = package(tmp_path, str(tmp_path / "k.xo"))
+    properties: dict[str, dict[str, str]] = {}
+    for words in (call.split() for call in calls if call.startswith("set_property") and BLOCK in call):
+        properties.setdefault(words[3].removeprefix(f"{BLOCK}/"), {})[words[1]] = words[2]
+    found = {name: p for name, p in properties.items() if "/" not in name}
+    with (FOLDER.parent / "regmap.toml").open("rb") as file:
+        registers = tomllib.load(file)["registers"]
+    assert {name.upper(): int(p["address_offset"], 0) for name, p in found.items()} == {
+        name: register["offset"] for name, register in registers.items()
+    }
+    assert {name.upper(): int(p["size"]) for name, p in found.items()} == {
+        name: register.get("bits", 32) for name, register in registers.items()
+    }
+    bits = {name: int(p["bit_offset"]) for name, p in properties.items() if "bit_offset" in p}
+    assert {name.replace("AP_", ""): bit for name, bit in bits.items()} == {
+        f"{name}/{field}": spec["bit"]
+        for name, register in registers.items()
+        for field, spec in register.get("fields", {}).items()
+    }
+    buses = {name: p["value"] for name, p in properties.items() if name.endswith("/ASSOCIATED_BUSIF")}
+    assert buses == {f"{name}/ASSOCIATED_BUSIF": f"m_axi_{name}" for name in ("kv", "ctl", "out")}
+    assert f"set_property slave_memory_map_ref s_axi_control {BLOCK.rpartition('/')[0]}" in calls
+    assert "set_property vitis_drc {ctrl_protocol ap_ctrl_chain} core" in calls
+    assert int(found["out"]["address_offset"], 0) == regmap.ADDR_OUT
+
+
+@needs("tclsh")
+def test_a_kernel_xml_without_arguments_is_refused(tmp_path: Path) -> None:
+    copy = tmp_path / "rtl"
+    shutil.copytree(FOLDER, copy)
+    xml = copy / "vitis" / "kernel.xml"
+    xml.write_text(re.sub("<arg .*/>", "", xml.read_text()))
+    line = ["tclsh", STUBS, tmp_path / "log", copy / "vitis" / "package_kernel.tcl", str(tmp_path / "k.xo")]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "no <arg> in it" in done.stderr
 
 
 @needs("tclsh")
