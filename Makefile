@@ -41,6 +41,7 @@ lint: $(STAMP) ## ruff, mypy, clang-format, Verilator, pyverilog, and generated 
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -m nearkv_driver.regmap_gen --check
 	@$(PYTHON) -m nearkv_driver.xclbin.kernel_file --check
+	@$(PYTHON) -m nearkv_driver.bitstream.link_files --check
 	@.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
 	@$(PYTHON) -m tools.rtl.check
 	@$(PYTHON) -m tools.rtl.diagram --check
@@ -50,9 +51,10 @@ format: $(STAMP) ## rewrite sources in the house format
 	@$(PYTHON) -m ruff check --fix --quiet . ; $(PYTHON) -m ruff format .
 	@.venv/bin/clang-format -i $(CXX_SOURCES)
 
-contract: $(STAMP) ## regenerate everything that comes from fpga/regmap.toml
+contract: $(STAMP) ## regenerate what comes from fpga/regmap.toml and the table of cards
 	@$(PYTHON) -m nearkv_driver.regmap_gen
 	@$(PYTHON) -m nearkv_driver.xclbin.kernel_file
+	@$(PYTHON) -m nearkv_driver.bitstream.link_files
 
 diagram: $(STAMP) ## redraw docs/rtl-modules.md from fpga/rtl
 	@$(PYTHON) -m tools.rtl.diagram
