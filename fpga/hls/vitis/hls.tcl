@@ -3,8 +3,11 @@
 
 set here [file dirname [file normalize [info script]]]
 set part xcku15p-ffva1156-2-e
-if {[llength $argv] > 0} {
-    set part [lindex $argv end]
+# Vitis HLS leaves its own options (-f hls.tcl) in argv.
+foreach word $argv {
+    if {[string match xc*-* $word]} {
+        set part $word
+    }
 }
 set flags "-std=c++17 -I$here/../include"
 
