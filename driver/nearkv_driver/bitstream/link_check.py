@@ -6,6 +6,7 @@ Sections that do not place the kernel ([vivado], [advanced] ...) go to v++ as th
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ _STREAMS = frozenset(("sc", "stream_connect"))
 _CONNECTIVITY = frozenset(("nk", "sp", "slr", "connect")) | _STREAMS
 # Above a section: what belongs to the command line, which `commands` writes.
 _OURS = frozenset(("target", "t", "temp_dir", "log_dir", "report_dir", "output", "o", "kernel", "k"))
+_NUMBER = re.compile(r"\d{1,6}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z]\w{0,40}", re.ASCII)
 # A list and its pages need room; PLRAM has less.
 _NBYTES_MIN = 64 << 20
 
@@ -90,7 +93,8 @@ class _Check:
         for part in entry.value.split("|"):
             number, _, mhz = part.rpartition(":")
             clocks[number.strip() or "0"] = mhz.strip()
-        if any(not n.isdigit() or not mhz.isdigit() for n, mhz in clocks.items()) or "0" not in clocks:
+        numbers = [number for pair in clocks.items() for number in pair]
+        if "0" not in clocks or not all(_NUMBER.fullmatch(number) for number in numbers):
             self._error(entry.line, f"kernel_frequency={entry.value}; MHz, or 0:MHz|1:MHz, is expected")
             return None
         if int(clocks["0"]) not in FREQUENCY_MHZ:
@@ -125,7 +129,7 @@ class _Check:
             self._error(entry.line, f"nk= of kernel {kernel!r}; the kernel is {self._kernel.name!r}")
             return []
         most = self._platform.cus_max
-        if not count.isdigit() or not 1 <= int(count) <= most:
+        if not _NUMBER.fullmatch(count) or not 1 <= int(count) <= most:
             self._error(entry.line, f"nk= of {count or 'no'} compute units; {self._platform.key} takes 1 to {most}")
             return []
         if not listed:
@@ -134,8 +138,10 @@ class _Check:
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if len(names) != int(count):
             self._error(entry.line, f"nk= counts {count} compute units and names {len(names)}")
-        elif twice or "" in names:
-            self._error(entry.line, f"nk= names {twice[0]!r} twice" if "" not in names else "nk= has an empty name")
+        elif bad := [name for name in names if not _NAME.fullmatch(name)]:
+            self._error(entry.line, f"nk= names {bad[0]!r}; letters, digits and _ are allowed, 41 at most")
+        elif twice:
+            self._error(entry.line, f"nk= names {twice[0]!r} twice")
         else:
             return names
         return []

@@ -33,7 +33,7 @@ def read_link(path: Path) -> str:
             data = file.read(_NBYTES_MAX + 1)
         if len(data) > _NBYTES_MAX:
             raise BuildRefused(f"{path}: more than {_NBYTES_MAX} bytes, which is no link configuration")
-        return data.decode()
+        return data.decode("utf-8-sig")
     except OSError as error:
         raise BuildRefused(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -15,7 +15,7 @@ from nearkv_driver.bitstream.finding import Finding
 from nearkv_driver.bitstream.link_check import Link, check_link
 from nearkv_driver.bitstream.link_file import read_link
 from nearkv_driver.bitstream.link_text import link_text
-from nearkv_driver.bitstream.request import Flow, Request, Target
+from nearkv_driver.bitstream.request import Flow, Request, Target, check_path
 from nearkv_driver.bitstream.sources import Sources
 from nearkv_driver.bitstream.tools import Tools
 from nearkv_driver.xclbin.kernel import nearkv_kernel
@@ -67,8 +67,7 @@ def make_plan(request: Request, sources: Sources, tools: Tools | None) -> Plan:
     name = _name(request, sources, link, frequency, text)
     work = _work_folder(request.output.absolute(), name)
     for path in (sources.hls, sources.rtl):
-        if any(character.isspace() for character in str(path)):
-            raise BuildRefused(f"{path}: the vendor's tools take no path with white space")
+        check_path(path)
 
     programs, name_or_file, version = Programs(), platform.platforms[0], platform.vitis[-1]
     if tools is not None:

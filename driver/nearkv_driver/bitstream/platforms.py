@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FILE = Path(__file__).with_name("platforms.toml")
-_TAG = re.compile(r"([A-Za-z]\w*)(?:\[(\d+)(?::(\d+))?\])?", re.ASCII)
+_TAG = re.compile(r"([A-Za-z]\w*)(?:\[(\d{1,4})(?::(\d{1,4}))?\])?", re.ASCII)
 
 
 @dataclass(frozen=True)

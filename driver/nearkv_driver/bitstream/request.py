@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from nearkv_driver.bitstream.errors import BuildRefused
 from nearkv_driver.bitstream.platforms import Platform, load_platforms
 
+_SAFE = re.compile(r"[\w./+@=,:~-]", re.ASCII)
 FREQUENCY_MHZ = range(50, 501)
 
 
@@ -49,8 +51,14 @@ class Request:
             raise BuildRefused(f"a kernel clock of {self.frequency_mhz} MHz; {allowed} MHz is allowed")
         if self.output.exists() and not self.output.is_dir():
             raise BuildRefused(f"{self.output} is no folder")
-        if any(character.isspace() for character in str(self.output.absolute())):
-            raise BuildRefused(f"{self.output.absolute()!s}: the vendor's tools take no path with white space")
+        check_path(self.output.absolute())
+
+
+def check_path(path: Path) -> None:
+    """BuildRefused for characters that mean something to Tcl, make or a shell: the vendor's tools quote nothing."""
+    for character in str(path):
+        if not _SAFE.fullmatch(character):
+            raise BuildRefused(f"{path}: the vendor's tools take no path with {character!r}")
 
 
 def platform_named(key: str) -> Platform:

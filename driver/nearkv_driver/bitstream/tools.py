@@ -55,7 +55,7 @@ def find_tools(environment: Environment, request: Request) -> Tools:
         raise ToolUnusable(f"{vpp} is of {version} and {vivado} of {other}; both must be of the same version")
     util = None
     if request.target is Target.HW_EMU:
-        util = _find(environment, "emconfigutil", environment.vitis, "XILINX_VITIS", platform)
+        util = _emconfigutil(environment, vpp)
     name, file = _platform(environment, platform)
     return Tools(Tool(vpp, version), Tool(vivado, other), util, name, file)
 
@@ -87,6 +87,17 @@ def _find(environment: Environment, name: str, folder: Path | None, variable: st
         f"{name} is not in PATH and {looked}; platform {platform.key} needs Vitis {_either(platform.vitis)}"
         f"{_installed(environment, platform)}"
     )
+
+
+def _emconfigutil(environment: Environment, vpp: Path) -> Path:
+    """XRT may bring one of its own, so the one beside v++ goes first."""
+    beside = vpp.parent / "emconfigutil"
+    if os.access(beside, os.X_OK):
+        return beside
+    found = shutil.which(beside.name, path=environment.path)
+    if found is None:
+        raise ToolUnusable(f"emconfigutil is neither beside {vpp} nor in PATH, and hw_emu needs it")
+    return Path(found)
 
 
 def _same(first: Path, second: Path) -> bool:

@@ -66,7 +66,13 @@ def test_a_drifted_file_and_one_of_no_card_are_found(tmp_path: Path, capsys: pyt
         ("nk=nearkv_attend:2", "nk=nearkv_attend:5", 6, "of 5 compute units; u50 takes 1 to 4"),
         ("nk=nearkv_attend:2", "nk=nearkv_attend:two", 6, "of two compute units"),
         ("nearkv_attend_1.nearkv_attend_2", "nearkv_attend_1.nearkv_attend_1", 6, "names 'nearkv_attend_1' twice"),
-        ("nearkv_attend_1.nearkv_attend_2", "nearkv_attend_1.", 6, "empty name"),
+        ("nearkv_attend_1.nearkv_attend_2", "nearkv_attend_1.", 6, "nk= names ''; letters"),
+        ("nk=nearkv_attend:2", "nk=nearkv_attend:²", 6, "of ² compute units"),
+        ("nearkv_attend_1.nearkv_attend_2", "nearkv_attend_1.a-b", 6, "nk= names 'a-b'; letters"),
+        ("nearkv_attend_1.nearkv_attend_2", "nearkv_attend_1." + "a" * 42, 6, "41 at most"),
+        ("kernel_frequency=300", "kernel_frequency=²", 3, "is expected"),
+        ("kernel_frequency=300", "kernel_frequency=" + "9" * 5000, 3, "is expected"),
+        ("1.out:HBM[0:15]", "1.out:HBM[" + "9" * 5000 + "]", 9, "is no memory tag"),
         ("sp=nearkv_attend_2.kv", "sp=nearkv_attend_3.kv", 11, "sp= of 'nearkv_attend_3'; compute units are"),
         ("sp=nearkv_attend_1.kv", "sp=nearkv_attend_1.in", 7, "arguments and ports are ctl, kv, m_axi_ctl"),
         ("sp=nearkv_attend_1.ctl", "sp=nearkv_attend_1.kv", 8, "connected twice; the first one is at line 7"),
@@ -167,6 +173,6 @@ def test_no_text_breaks_the_checker(data: st.DataObject) -> None:
     lines = SOUND.splitlines()
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(lines) - 1))
-        lines[at] = data.draw(st.text("nk=sp.:[]0123HBM|x_#\n\x00é", max_size=30))
+        lines[at] = data.draw(st.text("nk=sp.:[]0123HBM|x_#\n\x00é²٣", max_size=30))
     with suppress(BuildRefused):
         check_link("\n".join(lines), CARDS["u50"], KERNEL)

@@ -92,8 +92,20 @@ def test_emulation_needs_emconfigutil(tmp_path: Path) -> None:
     found = install(tmp_path)
     (found.vitis / "bin" / "emconfigutil").unlink()
     find_tools(environment(found), request(tmp_path))
-    with pytest.raises(ToolUnusable, match="emconfigutil is not in PATH"):
+    with pytest.raises(ToolUnusable, match=r"emconfigutil is neither beside \S+/v\+\+ nor in PATH"):
         find_tools(environment(found), request(tmp_path, target=Target.HW_EMU))
+
+
+def test_an_emconfigutil_of_xrt_does_not_go_before_that_of_vitis(tmp_path: Path) -> None:
+    found = install(tmp_path)
+    other = tmp_path / "xrt" / "bin"
+    other.mkdir(parents=True)
+    (other / "emconfigutil").write_text("#!/bin/sh\n")
+    (other / "emconfigutil").chmod(0o755)
+    known = environment(found, PATH=f"{other}{os.pathsep}{found.environ()['PATH']}")
+    assert (
+        find_tools(known, request(tmp_path, target=Target.HW_EMU)).emconfigutil == found.vitis / "bin" / "emconfigutil"
+    )
 
 
 def test_a_wrong_version_is_refused_unless_told(tmp_path: Path) -> None:
