@@ -38,6 +38,16 @@ def test_the_report_after_the_last_step_goes_first(tmp_path: Path) -> None:
     assert (timing.file, timing.setup_met) == (late, True)
 
 
+def test_of_two_reports_the_newer_one_counts(tmp_path: Path) -> None:
+    where = folders(tmp_path, "met")
+    old = tmp_path / "reports" / "imp" / "impl_2_hw_bb_locked_timing_summary_routed.rpt"
+    old.write_text(fake_reports.timing(-1.0, 0.01, 5))
+    os.utime(old, (1, 1))
+    timing = read_timing(where)
+    assert timing is not None
+    assert timing.wns_ns == 0.021
+
+
 def test_a_report_from_before_routing_is_none(tmp_path: Path) -> None:
     assert read_timing(folders(tmp_path, "none")) is None
 
