@@ -33,11 +33,9 @@ def main(arguments: Sequence[str] | None = None, folder: Path = _FOLDER) -> int:
             path.write_text(text)
         return 0
     for path in differ:
-        sys.stderr.write(f"{path} is not what the platform table gives: python -m {_MODULE}\n")
+        sys.stderr.write(f"{path} is not what the platform table gives: python -m nearkv_driver.bitstream.link_files\n")
     return int(bool(differ))
 
-
-_MODULE = "nearkv_driver.bitstream.link_files"
 
 if __name__ == "__main__":
     sys.exit(main())
