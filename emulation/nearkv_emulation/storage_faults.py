@@ -80,9 +80,9 @@ class FaultySyscalls:
         if not nbytes:
             return 0
         old = aligned_buffer(nbytes)
-        had = self._inner.preadv(fd, old, offset)
+        self._inner.preadv(fd, old, offset)
         put = self._inner.pwritev(fd, buffer[:nbytes], offset)
-        self._before.append((fd, offset, bytes(old[: min(had, put)])))
+        self._before.append((fd, offset, bytes(old[:put])))
         return put
 
     def fdatasync(self, fd: int) -> None:
@@ -106,7 +106,8 @@ class FaultySyscalls:
         return self._inner.free_nbytes(fd)
 
     def lose_unsynced(self) -> None:
-        """Puts back what was there before each write since the last sync, the latest first. The file must be open."""
+        """Puts back what was there before each write since the last sync, the latest first; zeros where the file was
+        shorter. The file must be open."""
         for fd, offset, data in reversed(self._before):
             old = aligned_buffer(len(data))
             old[:] = data

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One session's journal: an append-only file of frames. Writes, syncs and reads it; what the records mean is elsewhere.
+
+A record is in the file when `append` returns, so that it outlives the process; it outlives the machine after `sync`,
+which comes by itself after every `every` generated tokens and at the borders of turns.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from nearkv_driver.errors import StorageError
+from nearkv_driver.syscalls import Syscalls, SystemCalls
+
+from nearkv.session import frames
+from nearkv.session.records import Header, JournalInvalid, Record, SessionState, Token, decode, encode, replay
+from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_identity import sync_folder
+
+T = TypeVar("T")
+
+# More than any session writes; a file that is larger is no journal.
+NBYTES_MAX = 1 << 28
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a journal held: the session, and bytes at its end that are no whole record (0: it was closed properly, or
+    a crash fell between two records)."""
+
+    state: SessionState
+    torn_nbytes: int
+
+
+def read_journal(path: Path, *, accept_damage: bool = False) -> Found:
+    """Reads without changing anything; also while another process writes.
+
+    Last records that are not whole are what a crash leaves, and are counted. A bad record that had been durable is
+    VolumeDamaged with its offset, unless `accept_damage` takes what comes before it. VolumeDamaged also for a file
+    whose records make no session; StorageError where it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(NBYTES_MAX + 1)
+    except OSError as error:
+        raise StorageError(
+            f"cannot be read: {error.strerror}", path=str(path), errno_name=errno.errorcode.get(error.errno or 0, "")
+        ) from error
+    return _judge(path, data, accept_damage)[0]
+
+
+class Journal:
+    """Use `create` or `open`; a context manager. The caller holds the volume's lock, so nobody else writes.
+
+    `every`: a sync after so many generated tokens; 0: only at the end of a turn. After a failed sync nothing is
+    written any more, since what was written before is not known to be stored.
+    """
+
+    def __init__(self, path: Path, fd: int, calls: Syscalls, every: int, serial: int, nbytes: int) -> None:
+        """Use `create` or `open`."""
+        self.path, self.every = path, every
+        self._fd, self._calls = fd, calls
+        self._serial, self._durable, self._end = serial, serial, nbytes
+        self._failed = ""
+        self.write_nbytes = self.syncs = 0
+
+    @classmethod
+    def create(cls, path: Path, header: Header, *, every: int = 1, syscalls: Syscalls | None = None) -> Self:
+        """A new journal, durable with its header when this returns; FileExistsError when the file exists."""
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        new = path.with_name(path.name + ".new")
+        new.unlink(missing_ok=True)
+        journal = cls._opened(new, os.O_CREAT | os.O_EXCL, every, syscalls, 0, 0)
+        try:
+            _private(new)
+            journal.append(header)
+            journal.sync()
+            new.rename(path)
+            sync_folder(path.parent)
+        except OSError as error:
+            journal.close()
+            raise _storage("cannot be created", path, error) from error
+        except BaseException:
+            journal.close()
+            new.unlink(missing_ok=True)
+            raise
+        journal.path = path
+        return journal
+
+    @classmethod
+    def open(
+        cls, path: Path, *, every: int = 1, accept_damage: bool = False, syscalls: Syscalls | None = None
+    ) -> tuple[Self, Found]:
+        """Opens to go on behind the last whole record; what follows it is cut off. Raises as `read_journal`."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise _storage("cannot be read", path, error) from error
+        found, scan = _judge(path, data, accept_damage)
+        journal = cls._opened(path, 0, every, syscalls, len(scan.frames), scan.end)
+        try:
+            if scan.rest_nbytes:
+                journal._call("truncate", lambda: journal._calls.truncate(journal._fd, scan.end))
+                journal.sync()
+        except BaseException:
+            journal.close()
+            raise
+        return journal, found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def append(self, record: Record) -> None:
+        """StorageError when it cannot be written; then it is not in the journal, and may be appended again."""
+        if self._failed:
+            raise StorageError(self._failed, path=str(self.path))
+        kind, payload = encode(record)
+        data = memoryview(frames.pack(kind, self._serial, self._durable, payload))
+        done = 0
+        while done < data.nbytes:
+            put = self._call("write", partial(self._calls.pwritev, self._fd, data[done:], self._end + done))
+            if put == 0:
+                raise StorageError(f"write stalled after {done} of {data.nbytes} bytes", path=str(self.path))
+            done += put
+        self._serial += 1
+        self._end += data.nbytes
+        self.write_nbytes += data.nbytes
+        waiting = self._serial - self._durable
+        if not isinstance(record, Token) or (self.every and waiting >= self.every):
+            self.sync()
+
+    def sync(self) -> None:
+        """Everything appended is durable when this returns."""
+        if self._failed:
+            raise StorageError(self._failed, path=str(self.path))
+        try:
+            self._call("sync", lambda: self._calls.fdatasync(self._fd))
+        except StorageError as error:
+            self._failed = f"an earlier sync failed ({error.errno_name}); open the session again"
+            raise
+        self._durable = self._serial
+        self.syncs += 1
+
+    def close(self) -> None:
+        """Syncs what is not yet, unless a sync has failed. May be called again."""
+        fd = self._fd
+        if fd < 0:
+            return
+        try:
+            if self._serial > self._durable and not self._failed:
+                self.sync()
+        finally:
+            self._fd = -1
+            self._calls.close(fd)
+
+    @classmethod
+    def _opened(cls, path: Path, flags: int, every: int, syscalls: Syscalls | None, serial: int, nbytes: int) -> Self:
+        if every < 0:
+            raise ValueError(f"every = {every}; tokens between two syncs, 0 for none, are expected")
+        calls: Syscalls = syscalls if syscalls is not None else SystemCalls()
+        try:
+            fd = calls.open(str(path), os.O_RDWR | flags)
+        except OSError as error:
+            raise _storage("cannot be opened", path, error) from error
+        return cls(path, fd, calls, every, serial, nbytes)
+
+    def _call(self, what: str, call: Callable[[], T]) -> T:
+        while True:
+            try:
+                return call()
+            except InterruptedError:
+                continue
+            except OSError as error:
+                raise _storage(f"{what} failed", self.path, error) from error
+
+
+def _judge(path: Path, data: bytes, accept_damage: bool) -> tuple[Found, frames.Scan]:
+    if len(data) > NBYTES_MAX:
+        raise VolumeDamaged(f"more than {NBYTES_MAX} bytes, which is no journal", path=str(path))
+    scan = frames.scan(data)
+    if scan.damaged and not accept_damage:
+        raise VolumeDamaged(
+            f"record {len(scan.frames)} at byte {scan.end} is damaged; later ones say that it had been stored",
+            path=str(path),
+        )
+    try:
+        state = replay(decode(frame) for frame in scan.frames)
+    except JournalInvalid as error:
+        raise VolumeDamaged(f"not the journal of a session: {error}", path=str(path)) from error
+    if state.header is None:
+        raise VolumeDamaged("not a journal: it has no header", path=str(path))
+    return Found(state, scan.rest_nbytes), scan
+
+
+def _private(path: Path) -> None:
+    path.chmod(0o600)
+
+
+def _storage(what: str, path: Path, error: OSError) -> StorageError:
+    name = errno.errorcode.get(error.errno or 0, str(error.errno))
+    return StorageError(f"{what}: {name} ({os.strerror(error.errno or 0)})", path=str(path), errno_name=name)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal's file: what survives a kill, a power cut, a full disk, damage; and what is refused."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from pathlib import Path
+
+import pytest
+from nearkv.session.journal import Journal, read_journal
+from nearkv.session.records import Header, Prompt, Sampling, Token, Turn, TurnEnd
+from nearkv.volume_errors import VolumeDamaged
+from nearkv_driver.errors import StorageError
+from nearkv_driver.syscalls import SystemCalls
+from nearkv_emulation.storage_faults import Fails, FaultySyscalls, Short
+
+HEADER = Header("trip", "default", "0123456789abcdef", "tiny", "2026-01-02T03:04:05Z")
+
+
+def _turn(journal: Journal, tokens: int) -> None:
+    journal.append(Turn(Sampling()))
+    journal.append(Prompt((1, 2, 3)))
+    for i in range(tokens):
+        journal.append(Token(100 + i))
+
+
+def test_a_session_continues_after_reopening(tmp_path: Path) -> None:
+    path = tmp_path / "a.journal"
+    with Journal.create(path, HEADER) as journal:
+        _turn(journal, 2)
+    journal, found = Journal.open(path)
+    with journal:
+        assert (found.state.tokens, found.torn_nbytes) == ([1, 2, 3, 100, 101], 0)
+        journal.append(Token(7))
+        journal.append(TurnEnd("end"))
+    state = read_journal(path).state
+    assert state.tokens == [1, 2, 3, 100, 101, 7]
+    assert state.header == HEADER
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_was_appended_outlives_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "a.journal"
+    journal = Journal.create(path, HEADER, every=0)
+    _turn(journal, 3)  # never closed
+    assert read_journal(path).state.tokens == [1, 2, 3, 100, 101, 102]
+    journal.close()
+
+
+@pytest.mark.parametrize(("every", "kept"), [(1, 5), (2, 4), (0, 0)])
+def test_a_power_cut_loses_at_most_what_the_setting_says(tmp_path: Path, every: int, kept: int) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    path = tmp_path / "a.journal"
+    journal = Journal.create(path, HEADER, every=every, syscalls=calls)
+    _turn(journal, 5)
+    calls.lose_unsynced()
+    # The bytes are gone, the length may not be.
+    found = read_journal(path)
+    assert found.state.generated == kept
+    journal.close()
+
+
+def test_a_torn_record_is_cut_off_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.journal"
+    with Journal.create(path, HEADER) as journal:
+        _turn(journal, 2)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    journal, found = Journal.open(path)
+    with journal:
+        assert found.torn_nbytes == 23
+        assert found.state.tokens == [1, 2, 3, 100]
+        journal.append(Token(101))
+    assert path.read_bytes() == whole
+
+
+def test_damage_is_named_and_changes_nothing_unless_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "a.journal"
+    with Journal.create(path, HEADER) as journal:
+        _turn(journal, 4)
+    data = bytearray(path.read_bytes())
+    data[-30] ^= 4  # in the last record but one
+    path.write_bytes(data)
+    with pytest.raises(VolumeDamaged, match=r"record 5 at byte \d+ is damaged") as caught:
+        read_journal(path)
+    assert str(path) in str(caught.value)
+    with pytest.raises(VolumeDamaged):
+        Journal.open(path)
+    assert path.read_bytes() == data
+    assert read_journal(path, accept_damage=True).state.tokens == [1, 2, 3, 100, 101]
+    journal, found = Journal.open(path, accept_damage=True)
+    journal.close()
+    assert found.state.tokens == read_journal(path).state.tokens
+
+
+def test_a_full_disk_loses_no_record_that_was_appended(tmp_path: Path) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    path = tmp_path / "a.journal"
+    journal = Journal.create(path, HEADER, syscalls=calls)
+    _turn(journal, 1)
+    done = calls.calls["pwritev"]
+    calls.faults = [Fails("pwritev", errno.ENOSPC, first=done + 1, last=done + 1)]
+    with pytest.raises(StorageError, match="ENOSPC"):
+        journal.append(Token(7))
+    assert read_journal(path).state.tokens == [1, 2, 3, 100]
+    journal.append(Token(8))
+    assert read_journal(path).state.tokens == [1, 2, 3, 100, 8]
+    journal.close()
+
+
+def test_a_short_write_and_an_interrupted_one_are_completed(tmp_path: Path) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    path = tmp_path / "a.journal"
+    with Journal.create(path, HEADER, syscalls=calls) as journal:
+        done = calls.calls["pwritev"]
+        calls.faults = [Short("pwritev", 3, nth=done + 1), Fails("pwritev", errno.EINTR, done + 2, done + 2)]
+        _turn(journal, 1)
+    assert read_journal(path).state.tokens == [1, 2, 3, 100]
+
+
+def test_after_a_failed_sync_nothing_counts_as_stored(tmp_path: Path) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    path = tmp_path / "a.journal"
+    journal = Journal.create(path, HEADER, syscalls=calls)
+    _turn(journal, 1)
+    calls.faults = [Fails("fdatasync", first=calls.calls["fdatasync"] + 1, last=calls.calls["fdatasync"] + 1)]
+    with pytest.raises(StorageError, match="EIO"):
+        journal.append(Token(7))
+    with pytest.raises(StorageError, match="an earlier sync failed"):
+        journal.append(Token(8))
+    with pytest.raises(StorageError, match="an earlier sync failed"):
+        journal.sync()
+    journal.close()
+
+
+def test_a_failed_creation_leaves_no_journal(tmp_path: Path) -> None:
+    calls = FaultySyscalls(SystemCalls(), [Fails("fdatasync")])
+    with pytest.raises(StorageError, match="EIO"):
+        Journal.create(tmp_path / "a.journal", HEADER, syscalls=calls)
+    assert not (tmp_path / "a.journal").exists()
+    with Journal.create(tmp_path / "a.journal", HEADER), pytest.raises(FileExistsError):
+        Journal.create(tmp_path / "a.journal", HEADER)
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 100, b"SQLite format 3\0", b"\x4b\x6e"], ids=repr)
+def test_a_file_that_is_no_journal(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.journal").write_bytes(data)
+    with pytest.raises(VolumeDamaged, match="no header"):
+        read_journal(tmp_path / "a.journal")
+
+
+def test_a_missing_file_and_a_bad_setting(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="No such file"):
+        read_journal(tmp_path / "a.journal")
+    with pytest.raises(StorageError, match="ENOENT"):
+        Journal.open(tmp_path / "a.journal")
+    with pytest.raises(ValueError, match="every = -1"):
+        Journal.create(tmp_path / "a.journal", HEADER, every=-1)
