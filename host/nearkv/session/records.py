@@ -17,6 +17,7 @@ from nearkv.session.frames import Frame
 
 FORMAT = 1
 TOKENS_MAX = 1 << 21
+REASONS = ("end", "length", "cut")
 _TOKEN = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 
@@ -60,10 +61,18 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn begins; its tokens are chosen this way, its prompt is computed `chunk` tokens at a time (0: at once)."""
+    """A turn begins: how its tokens are chosen, how many at most; its prompt is computed `chunk` tokens at a time
+    (0: at once)."""
 
     sampling: Sampling
+    max_new_tokens: int
     chunk: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_new_tokens", 1), ("chunk", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= TOKENS_MAX:
+                raise ValueError(f"{name} = {value!r}; a whole number from {least} to {TOKENS_MAX} is allowed")
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class Token:
 
 @dataclass(frozen=True)
 class TurnEnd:
-    """The turn is complete: `reason` is "end" (an end token) or "length"."""
+    """`reason`: an "end" token, the "length" that was allowed, or "cut": broken off, perhaps before any token."""
 
     reason: str
 
@@ -150,7 +159,8 @@ class SessionState:
             self.cached = len(self.tokens)
             self._grow((record.token,))
         elif isinstance(record, TurnEnd):
-            self._require(self.turn is not None and self.generated > 0, record, "without a token")
+            self._require(self.turn is not None, record, "outside a turn")
+            self._require(self.generated > 0 or record.reason == "cut", record, "without a token")
             self.turn, self.turns = None, self.turns + 1
         else:
             self._require(record.length <= len(self.tokens), record, f"with {len(self.tokens)} tokens")
@@ -175,7 +185,7 @@ def encode(record: Record) -> tuple[int, bytes]:
     if isinstance(record, Header):
         return 1, _json(asdict(record))
     if isinstance(record, Turn):
-        return 2, _json({"sampling": asdict(record.sampling), "chunk": record.chunk})
+        return 2, _json(asdict(record))
     if isinstance(record, Prompt):
         return 3, struct.pack(f"<{len(record.tokens)}I", *record.tokens)
     if isinstance(record, Token):
@@ -213,10 +223,9 @@ def _header(payload: bytes) -> Header:
 
 def _turn(payload: bytes) -> Turn:
     values = _object(payload, Turn)
-    chunk = values["chunk"]
-    if type(chunk) is not int or not 0 <= chunk <= TOKENS_MAX or not isinstance(values["sampling"], dict):
-        raise ValueError(f"a turn with chunk = {chunk!r}")
-    return Turn(Sampling(**values["sampling"]), chunk)
+    if not isinstance(values["sampling"], dict):
+        raise ValueError("a turn without sampling")
+    return Turn(**values | {"sampling": Sampling(**values["sampling"])})
 
 
 def _prompt(payload: bytes) -> Prompt:
@@ -227,7 +236,7 @@ def _prompt(payload: bytes) -> Prompt:
 
 def _turn_end(payload: bytes) -> TurnEnd:
     reason = payload.decode()
-    if reason not in ("end", "length"):
+    if reason not in REASONS:
         raise ValueError(f"a turn ended by {reason!r}")
     return TurnEnd(reason)
 

@@ -35,12 +35,18 @@ class Batch:
         self._sequences: tuple[int, ...] | None = None
         self._shown: NDArray[np.bool_] = np.zeros((0, 0), np.bool_)
         self._last: tuple[MaskHandle, int, Step] | None = None
+        self._adopted = False
         self.columns = 0
 
     @property
     def size(self) -> int | None:
         """Rows of the batch; None before the first chunk."""
         return None if self._sequences is None else len(self._sequences)
+
+    def adopt(self, sequences: Sequence[int], columns: int) -> None:
+        """Begin with sequences of the store, which hold `columns` tokens each, all visible."""
+        self._sequences, self._adopted = tuple(sequences), True
+        self._record(np.ones((len(self._sequences), columns), np.bool_))
 
     def step(self, mask: MaskHandle, past: int, rows: int, n: int) -> Step:
         """Record or check `n` columns after `past`; every layer of a forward asks, the first one records.
@@ -104,7 +110,7 @@ class Batch:
         self._last = None
         if self._sequences is None or columns > self.columns:
             return
-        if columns == 0:
+        if columns == 0 and not self._adopted:
             self.clear()
             return
         for sequence, count in zip(self._sequences, self._shown[:, :columns].sum(axis=1), strict=True):
@@ -138,7 +144,7 @@ class Batch:
         """Free every sequence."""
         for sequence in self._sequences or ():
             self._store.free(sequence)
-        self._sequences, self._last, self.columns = None, None, 0
+        self._sequences, self._last, self._adopted, self.columns = None, None, False, 0
         self._shown = np.zeros((0, 0), np.bool_)
 
 

@@ -38,9 +38,10 @@ class NearStorageCache(Cache):
 
     config: the config object of the model that will use it (not a copy: transformers looks the attention function up
     there). cards: URLs. model_name: what volumes record; default the config's own. store: an open store instead of
-    cards; it stays open when the cache closes. timeline: told what cards do when. While the cache is open, models on
-    this config object compute attention through it when they get it, and as sdpa when they do not. No gradients flow
-    through cached attention.
+    cards; it stays open when the cache closes. sequences: open sequences of that store, all of the same length, that
+    are the batch from the start (default: the first forward makes its own). timeline: told what cards do when. While
+    the cache is open, models on this config object compute attention through it when they get it, and as sdpa when they
+    do not. No gradients flow through cached attention.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class NearStorageCache(Cache):
         *,
         model_name: str | None = None,
         store: Store | None = None,
+        sequences: Sequence[int] = (),
         timeline: Timeline | None = None,
     ) -> None:
         text_config = config.get_text_config(decoder=True)
@@ -60,6 +62,7 @@ class NearStorageCache(Cache):
             raise UserError("give at least one card URL, or a store (and not both)")
         if isinstance(cards, str):
             raise TypeError(f"cards is the text {cards!r}; give a list of URLs")
+        columns = _common_length(store, sequences)
         self.layout: ModelLayout = facts.layout
         register()
         self._store: Store = _open(facts.layout, cards, timeline) if store is None else store
@@ -72,6 +75,9 @@ class NearStorageCache(Cache):
         ]
         super().__init__(layers=layers)  # type: ignore[arg-type]
         self._near_layers = layers
+        if sequences:
+            self._batch.adopt(sequences, columns)
+            self._set_columns(columns)
         switch_on(text_config)
         owned = self._store if store is None else None
         self._release = weakref.finalize(self, _release, text_config, self._batch, owned)
@@ -196,6 +202,17 @@ class CachePart(Cache):
         for layer in self.near_layers:
             layer.columns = columns
         super().__init__(layers=self.near_layers)  # type: ignore[arg-type]
+
+
+def _common_length(store: Store | None, sequences: Sequence[int]) -> int:
+    if not sequences:
+        return 0
+    if store is None:
+        raise UserError(f"sequences {list(sequences)} belong to a store; give it")
+    lengths = [store.length(sequence) for sequence in sequences]
+    if len(set(lengths)) > 1:
+        raise UserError(f"sequences {list(sequences)} hold {lengths} tokens; a batch has as many in each")
+    return lengths[0]
 
 
 def _nothing() -> None:

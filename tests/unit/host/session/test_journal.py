@@ -19,7 +19,7 @@ HEADER = Header("trip", "default", "0123456789abcdef", "tiny", "2026-01-02T03:04
 
 
 def _turn(journal: Journal, tokens: int) -> None:
-    journal.append(Turn(Sampling()))
+    journal.append(Turn(Sampling(), 9))
     journal.append(Prompt((1, 2, 3)))
     for i in range(tokens):
         journal.append(Token(100 + i))

@@ -22,7 +22,7 @@ def _run(turns: list[tuple[int, int, int, float | None]]) -> tuple[list[Record],
     cache: list[Forward] = []
     tokens = 0
     for prompt, chunk, generated, cut in turns:
-        records += [Turn(Sampling(), chunk), Prompt(tuple(range(prompt)))]
+        records += [Turn(Sampling(), 9, chunk), Prompt(tuple(range(prompt)))]
         tokens += prompt
         if generated:
             first, end = len(cache), tokens
@@ -71,18 +71,18 @@ def _state(*records: Record) -> SessionState:
 
 
 def test_a_tail_is_computed_token_by_token() -> None:
-    state = _state(Turn(Sampling()), Prompt((1, 2, 3)), *(Token(i) for i in range(5)))
+    state = _state(Turn(Sampling(), 9), Prompt((1, 2, 3)), *(Token(i) for i in range(5)))
     assert plan(state, 5) == Plan(5, (Forward(5, 6), Forward(6, 7)))
     assert plan(state, 7).forwards == ()
 
 
 def test_a_prefill_of_which_something_is_missing_is_computed_whole() -> None:
-    state = _state(Turn(Sampling()), Prompt((1, 2, 3)), Token(4), Token(5))
+    state = _state(Turn(Sampling(), 9), Prompt((1, 2, 3)), Token(4), Token(5))
     found = plan(state, 2)
     assert (found.keep, found.forwards) == (0, (Forward(0, 3), Forward(3, 4)))
 
 
 def test_more_than_the_journal_knows_is_dropped() -> None:
-    state = _state(Turn(Sampling()), Prompt((1, 2, 3)), Token(4))
+    state = _state(Turn(Sampling(), 9), Prompt((1, 2, 3)), Token(4))
     assert plan(state, 64) == plan(state, 3)
     assert plan(state, 64).keep == 3

@@ -38,11 +38,12 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
             top_p=st.floats(0, 1, exclude_min=True),
             seed=st.integers(0, 2**63 - 1),
         ),
+        st.integers(1, 4096),
         st.integers(0, 4096),
     ),
     st.builds(Prompt, st.lists(TOKENS, min_size=1, max_size=20).map(tuple)),
     st.builds(Token, TOKENS),
-    st.builds(TurnEnd, st.sampled_from(["end", "length"])),
+    st.builds(TurnEnd, st.sampled_from(["end", "length", "cut"])),
     st.builds(Crop, st.integers(0, 2**40)),
 )
 
@@ -106,7 +107,7 @@ def test_sampling_names_what_is_out_of_range(values: dict[str, object]) -> None:
 
 
 def test_two_turns() -> None:
-    first, second = Turn(Sampling()), Turn(Sampling(), chunk=4)
+    first, second = Turn(Sampling(), 9), Turn(Sampling(), 9, chunk=4)
     state = replay(
         [HEADER, first, Prompt((1, 2, 3)), Token(4), Token(5), TurnEnd("end"), second, Prompt((6, 7)), Token(8)]
     )
@@ -117,12 +118,12 @@ def test_two_turns() -> None:
 
 
 def test_a_prompt_alone_has_computed_nothing() -> None:
-    state = replay([HEADER, Turn(Sampling()), Prompt((1, 2, 3))])
+    state = replay([HEADER, Turn(Sampling(), 9), Prompt((1, 2, 3))])
     assert (state.cached, state.generated, state.prompt_end, state.prefills) == (0, 0, 3, [])
 
 
 def test_crop_inside_a_prefill_and_behind_it() -> None:
-    records: list[Record] = [HEADER, Turn(Sampling()), Prompt((1, 2, 3)), Token(4), Token(5), TurnEnd("length")]
+    records: list[Record] = [HEADER, Turn(Sampling(), 9), Prompt((1, 2, 3)), Token(4), Token(5), TurnEnd("length")]
     state = replay([*records, Crop(2)])
     assert (state.tokens, state.cached, state.prefills, state.turn) == ([1, 2], 2, [Prefill(0, 2, 0)], None)
     state = replay([*records, Crop(5)])
@@ -134,15 +135,15 @@ def test_crop_inside_a_prefill_and_behind_it() -> None:
 @pytest.mark.parametrize(
     ("records", "text"),
     [
-        ([Turn(Sampling())], "header"),
+        ([Turn(Sampling(), 9)], "header"),
         ([HEADER, HEADER], "header"),
         ([HEADER, Prompt((1,))], "where no prompt can be"),
         ([HEADER, Token(1)], "before any prompt"),
-        ([HEADER, Turn(Sampling()), Token(1)], "before any prompt"),
-        ([HEADER, Turn(Sampling()), Turn(Sampling())], "under way"),
-        ([HEADER, Turn(Sampling()), Prompt((1,)), Prompt((2,))], "where no prompt can be"),
-        ([HEADER, Turn(Sampling()), Prompt((1,)), TurnEnd("end")], "without a token"),
-        ([HEADER, TurnEnd("end")], "without a token"),
+        ([HEADER, Turn(Sampling(), 9), Token(1)], "before any prompt"),
+        ([HEADER, Turn(Sampling(), 9), Turn(Sampling(), 9)], "under way"),
+        ([HEADER, Turn(Sampling(), 9), Prompt((1,)), Prompt((2,))], "where no prompt can be"),
+        ([HEADER, Turn(Sampling(), 9), Prompt((1,)), TurnEnd("end")], "without a token"),
+        ([HEADER, TurnEnd("end")], "outside a turn"),
         ([HEADER, Crop(1)], "with 0 tokens"),
     ],
 )

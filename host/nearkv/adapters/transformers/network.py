@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A transformers model and a NearStorageCache of one sequence as what a session drives. Keeps no tokens."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import torch
+from transformers.generation.logits_process import (
+    LogitsProcessorList,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from nearkv.adapters.transformers.cache import NearStorageCache
+from nearkv.session.records import Sampling
+
+
+class SequenceNetwork:
+    """`nearkv.session.steps.Network`. `flush` makes what the cache's store holds durable."""
+
+    def __init__(self, model: Any, cache: NearStorageCache, flush: Callable[[], None]) -> None:
+        self._model, self._cache, self._flush = model, cache, flush
+        # transformers renamed it in 5.24 and warns of the old name.
+        parameters = inspect.signature(model.forward).parameters
+        self._keyword = "cache" if "cache" in parameters else "past_key_values"
+
+    @property
+    def cached(self) -> int:
+        return self._cache.get_seq_length()
+
+    def crop(self, tokens: int) -> None:
+        if (drop := self.cached - tokens) > 0:
+            self._cache.crop(-drop)
+
+    def forward(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Logits [vocabulary] after the last of the tokens, float32 on the CPU."""
+        ids = torch.tensor([list(tokens)], dtype=torch.int64, device=self._model.device)
+        with torch.inference_mode():
+            out = self._model(input_ids=ids, use_cache=True, logits_to_keep=1, **{self._keyword: self._cache})
+        logits: torch.Tensor = out.logits[0, -1].to("cpu", torch.float32)
+        return logits
+
+    def choose(self, scores: torch.Tensor, sampling: Sampling, position: int) -> int:
+        """The most probable token (the first of several), or one drawn by a generator that only `sampling.seed` and
+        `position` decide."""
+        if not sampling.temperature:
+            return int(torch.argmax(scores))
+        warped: torch.Tensor = _warpers(sampling)(None, scores[None])
+        generator = torch.Generator("cpu").manual_seed(_seed(sampling.seed, position))
+        return int(torch.multinomial(torch.softmax(warped[0], -1), 1, generator=generator))
+
+    def flush(self) -> None:
+        self._flush()
+
+
+def _warpers(sampling: Sampling) -> Any:
+    """In the order in which transformers applies them."""
+    found: list[Any] = [TemperatureLogitsWarper(float(sampling.temperature))]
+    if sampling.top_k:
+        found.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        found.append(TopPLogitsWarper(float(sampling.top_p)))
+    return LogitsProcessorList(found)
+
+
+def _seed(seed: int, position: int) -> int:
+    digest = blake2b(seed.to_bytes(8, "little") + position.to_bytes(8, "little"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the journals of a store's sessions lie: the folder `sessions` of its first volume. Opens no cache.
+
+A journal's file name is a digest of tenant and name, so no name leaves the folder, and names that a file system would
+take for the same are different.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nearkv_driver.errors import StorageError
+from nearkv_driver.syscalls import Syscalls
+
+from nearkv.errors import UserError
+from nearkv.session.journal import Found, Journal, read_journal
+from nearkv.session.records import Header
+from nearkv.volume_identity import sync_folder
+
+FOLDER = "sessions"
+SUFFIX = ".journal"
+NAME_NBYTES_MAX = 200
+# A session's K and V are a sequence of the store with this and the session's id as its name.
+SEQUENCE_PREFIX = "session:"
+DEFAULT_TENANT = "default"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One journal: what it holds, or why it cannot be read."""
+
+    path: Path
+    found: Found | None
+    error: str = ""
+
+
+def check_label(what: str, text: str) -> str:
+    """A name of a session or tenant: one line of printable text, not too long, and the text as given."""
+    if not isinstance(text, str):
+        raise TypeError(f"the {what} is of type {type(text).__name__}; it must be a string")
+    try:
+        nbytes = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise UserError(f"the {what} {text!r} is not UTF-8 text at character {error.start}") from error
+    if not text.strip() or text != text.strip() or not text.isprintable():
+        raise UserError(f"the {what} {text!r}: printable text without spaces at its ends is allowed")
+    if nbytes > NAME_NBYTES_MAX:
+        raise UserError(f"the {what} {text[:20]!r}... has {nbytes} bytes; {NAME_NBYTES_MAX} are allowed")
+    return text
+
+
+class SessionFolder:
+    """`volume` is the folder of the store's first volume. Methods that change something need its lock."""
+
+    def __init__(self, volume: Path, syscalls: Syscalls | None = None) -> None:
+        self.path = volume / FOLDER
+        self._syscalls = syscalls
+
+    def path_of(self, name: str, tenant: str = DEFAULT_TENANT) -> Path:
+        label = f"{check_label('tenant', tenant)}\n{check_label('session name', name)}"
+        return self.path / (hashlib.sha256(label.encode()).hexdigest()[:32] + SUFFIX)
+
+    def exists(self, name: str, tenant: str = DEFAULT_TENANT) -> bool:
+        return self.path_of(name, tenant).exists()
+
+    def create(self, name: str, model: str, *, tenant: str = DEFAULT_TENANT, every: int = 1) -> tuple[Journal, Header]:
+        """UserError when there is such a session."""
+        path = self.path_of(name, tenant)
+        if path.exists():
+            raise UserError(f"there is a session {name!r} already; resume it, remove it or take another name")
+        self._make()
+        created = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        header = Header(name, tenant, secrets.token_hex(8), model, created)
+        return Journal.create(path, header, every=every, syscalls=self._syscalls), header
+
+    def open(
+        self, name: str, *, tenant: str = DEFAULT_TENANT, every: int = 1, accept_damage: bool = False
+    ) -> tuple[Journal, Found]:
+        """UserError that lists what there is when there is no such session."""
+        path = self._known(name, tenant)
+        return Journal.open(path, every=every, accept_damage=accept_damage, syscalls=self._syscalls)
+
+    def read(self, name: str, tenant: str = DEFAULT_TENANT) -> Found:
+        """Also while another process has the volume open."""
+        return read_journal(self._known(name, tenant))
+
+    def entries(self, tenant: str | None = None) -> Iterator[Entry]:
+        """All journals, by name, damaged ones (whose tenant is not known) last."""
+        entries = [_entry(path) for path in sorted(self.path.glob("*" + SUFFIX))]
+        mine = [e for e in entries if e.found is None or tenant in (None, _header(e.found).tenant)]
+        yield from sorted(mine, key=lambda e: (e.found is None, _header(e.found).name if e.found else ""))
+
+    def remove(self, name: str, tenant: str = DEFAULT_TENANT) -> Header:
+        """The journal is gone, durably, when this returns; its K and V are the caller's to remove."""
+        path = self._known(name, tenant)
+        header = _header(read_journal(path, accept_damage=True))
+        self._unlink(path)
+        return header
+
+    def _unlink(self, path: Path) -> None:
+        try:
+            path.unlink()
+            sync_folder(self.path)
+        except OSError as error:
+            raise StorageError(f"cannot be removed: {error.strerror}", path=str(path)) from error
+
+    def _known(self, name: str, tenant: str) -> Path:
+        path = self.path_of(name, tenant)
+        if not path.exists():
+            names = [_header(e.found).name for e in self.entries(tenant) if e.found]
+            known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "") if names else "none"
+            raise UserError(f"there is no session {name!r}; known: {known}")
+        return path
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise StorageError(f"cannot be made: {error.strerror}", path=str(self.path)) from error
+
+
+def _entry(path: Path) -> Entry:
+    try:
+        return Entry(path, read_journal(path))
+    except StorageError as error:
+        return Entry(path, None, str(error))
+
+
+def _header(found: Found) -> Header:
+    assert found.state.header is not None  # read_journal refuses a journal without one
+    return found.state.header

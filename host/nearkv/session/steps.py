@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One open session: its journal, and a network whose cache follows it. The order of the steps; no model and no file.
+
+A token counts once it is in the journal. The cache may be behind the journal or before it, never beside it: it is cut
+before the journal is, and grows before the journal names what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from nearkv.errors import UserError
+from nearkv.session.journal import Journal
+from nearkv.session.plan import plan
+from nearkv.session.records import (
+    TOKENS_MAX,
+    Crop,
+    Prompt,
+    Record,
+    Sampling,
+    SessionState,
+    Token,
+    Turn,
+    TurnEnd,
+)
+
+OnToken = Callable[[int], None]
+
+
+class Network(Protocol):
+    """A model with the cache of one sequence."""
+
+    @property
+    def cached(self) -> int:
+        """Tokens whose K and V the cache holds."""
+        ...
+
+    def crop(self, tokens: int) -> None:
+        """The cache keeps tokens [0, tokens), durably."""
+        ...
+
+    def forward(self, tokens: Sequence[int]) -> Any:
+        """Computes K and V of the tokens behind the cached ones; what `choose` needs to choose the next token."""
+        ...
+
+    def choose(self, scores: Any, sampling: Sampling, position: int) -> int:
+        """Token number `position` of the session: the same one whenever all three are the same."""
+        ...
+
+    def flush(self) -> None:
+        """All K and V computed so far are durable when this returns."""
+        ...
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What opening did: tokens whose K and V were `stored`, those `recomputed`, and the cached ones `dropped` since the
+    journal does not know them or their prefill was not whole."""
+
+    stored: int
+    recomputed: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The tokens of one turn, and why it ended: "end" or "length"."""
+
+    tokens: tuple[int, ...]
+    reason: str
+
+
+class SessionSteps:
+    """A context manager. Whatever fails, what the journal says stays true, and the next call starts from there."""
+
+    def __init__(self, journal: Journal, state: SessionState, network: Network) -> None:
+        """`state` is what the journal held when it was opened."""
+        self._journal, self._state, self._network = journal, state, network
+        self._in_step = False
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(self._state.tokens)
+
+    @property
+    def turns(self) -> int:
+        """Turns that have ended."""
+        return self._state.turns
+
+    @property
+    def unfinished(self) -> Turn | None:
+        """The turn that was under way when the session was last closed or cut off."""
+        return self._state.turn
+
+    def restore(self) -> Restored:
+        """Brings the cache to where the journal is, computing again what is missing in the pieces it was computed in.
+
+        Everything else does this first where it is needed.
+        """
+        self._require_open()
+        had = self._network.cached
+        todo = plan(self._state, had)
+        self._in_step = False
+        if had > todo.keep:
+            self._network.crop(todo.keep)
+        for forward in todo.forwards:
+            self._network.forward(self._state.tokens[forward.first : forward.end])
+        self._in_step = True
+        return Restored(todo.keep, self._state.cached - todo.keep, max(0, had - todo.keep))
+
+    def say(
+        self,
+        prompt: Sequence[int],
+        *,
+        max_new_tokens: int,
+        sampling: Sampling | None = None,
+        chunk: int = 0,
+        ends: Collection[int] = (),
+        on_token: OnToken | None = None,
+    ) -> Reply:
+        """A turn: the tokens of `prompt`, then up to `max_new_tokens` new ones, the last perhaps one of `ends`.
+
+        A turn that is still under way is ended as it is. `on_token` is called when a token is in the journal.
+        """
+        self._require_open()
+        turn = Turn(sampling or self._state.last_sampling, max_new_tokens, chunk)
+        tokens = _checked(prompt)
+        size = len(self._state.tokens) + len(tokens) + max_new_tokens
+        if size > TOKENS_MAX:
+            raise UserError(f"the session would have {size} tokens; {TOKENS_MAX} are allowed")
+        if self._state.turn is not None:
+            self._write(TurnEnd("cut"))
+        self._write(turn)
+        self._write(Prompt(tokens))
+        return self.go_on(ends=ends, on_token=on_token)
+
+    def go_on(self, *, ends: Collection[int] = (), on_token: OnToken | None = None) -> Reply:
+        """Finishes the turn under way; the reply has all its tokens. UserError when there is none."""
+        self._require_open()
+        turn = self._state.turn
+        if turn is None or not self._state.prompt_end:
+            raise UserError("no turn is under way in this session; give a prompt")
+        if not self._in_step:
+            self.restore()
+        state = self._state
+        while (reason := self._reason(turn, ends)) is None:
+            self._in_step = False
+            scores = self._network.forward([state.tokens[-1]]) if state.generated else self._prefill(turn)
+            token = self._network.choose(scores, turn.sampling, len(state.tokens))
+            self._write(Token(token))
+            self._in_step = True
+            if on_token is not None:
+                on_token(token)
+        reply = Reply(tuple(state.tokens[state.prompt_end :]), reason)
+        self._write(TurnEnd(reason))
+        return reply
+
+    def crop(self, length: int) -> None:
+        """Drops all tokens from `length` on, durably; a turn under way ends."""
+        self._require_open()
+        if type(length) is not int or not 0 <= length <= len(self._state.tokens):
+            raise UserError(f"the session cannot be cropped to {length!r}; it has {len(self._state.tokens)} tokens")
+        # The cache first: what it held of the tokens that go must not be taken for that of tokens to come.
+        self._in_step = False
+        if self._network.cached > length:
+            self._network.crop(length)
+        self._write(Crop(length))
+
+    def close(self) -> None:
+        """Everything said is durable; the cache's owner stores what it holds. May be called again."""
+        if not self._closed:
+            self._closed = True
+            self._journal.close()
+
+    def _prefill(self, turn: Turn) -> Any:
+        first, end = self._state.cached, self._state.prompt_end
+        step = turn.chunk or end - first
+        scores = None
+        for begin in range(first, end, step):
+            scores = self._network.forward(self._state.tokens[begin : min(end, begin + step)])
+        # A prompt is computed once: the part of it that is no whole unit would take a whole prefill to have again.
+        self._network.flush()
+        return scores
+
+    def _reason(self, turn: Turn, ends: Collection[int]) -> str | None:
+        state = self._state
+        if state.generated and state.tokens[-1] in ends:
+            return "end"
+        return "length" if state.generated >= turn.max_new_tokens else None
+
+    def _write(self, record: Record) -> None:
+        self._journal.append(record)
+        self._state.take(record)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise UserError("the session is closed; open it again")
+
+
+def _checked(prompt: Sequence[int]) -> tuple[int, ...]:
+    tokens = tuple(prompt)
+    if not tokens:
+        raise UserError("the prompt has no tokens")
+    for token in tokens:
+        if type(token) is not int or not 0 <= token < 1 << 32:
+            raise UserError(f"the prompt has the token {token!r}; token ids are whole numbers below 2**32")
+    return tokens

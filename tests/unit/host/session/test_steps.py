@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session that is cut off anywhere goes on as if it had not been."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nearkv.errors import UserError
+from nearkv.session.journal import Journal
+from nearkv.session.records import Header, Sampling
+from nearkv.session.steps import SessionSteps
+from nearkv_driver.errors import DriverError, StorageError
+from nearkv_driver.syscalls import SystemCalls
+from nearkv_emulation.storage_faults import Fails, FaultySyscalls
+
+from tests.support.session_networks import FakeNetwork, Medium
+
+HEADER = Header("trip", "default", "0123456789abcdef", "tiny", "2026-01-02T03:04:05Z")
+
+
+class _Killed(BaseException):
+    pass
+
+
+def _opened(
+    path: Path, medium: Medium, calls: FaultySyscalls | None = None, every: int = 1
+) -> tuple[SessionSteps, FakeNetwork]:
+    network = FakeNetwork(medium)
+    if not path.exists():
+        Journal.create(path, HEADER).close()
+    journal, found = Journal.open(path, every=every, syscalls=calls)
+    return SessionSteps(journal, found.state, network), network
+
+
+def _straight(path: Path, sampling: Sampling, prompts: list[list[int]]) -> list[tuple[int, ...]]:
+    session, _ = _opened(path, Medium())
+    with session:
+        return [session.say(p, max_new_tokens=9, sampling=sampling, chunk=3).tokens for p in prompts]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.7, seed=5)], ids=["greedy", "drawn"])
+def test_killed_after_every_token_it_gives_the_same_tokens(tmp_path: Path, sampling: Sampling) -> None:
+    prompts = [[1, 2, 3, 4, 5, 6, 7], [8], [9, 10]]
+    wanted = _straight(tmp_path / "a.journal", sampling, prompts)
+    path, medium, got = tmp_path / "b.journal", Medium(), []
+
+    def kill(_: int) -> None:
+        raise _Killed
+
+    for prompt in prompts:
+        session, network = _opened(path, medium)
+        with pytest.raises(_Killed):
+            session.say(prompt, max_new_tokens=9, sampling=sampling, chunk=3, on_token=kill)
+        for _ in range(8):
+            session, network = _opened(path, medium)  # what was not durable is gone
+            with pytest.raises(_Killed):
+                session.go_on(on_token=kill)
+        session, network = _opened(path, medium)
+        got.append(session.go_on(on_token=kill).tokens)
+        assert network.forwards < 9  # a tail of less than a unit, no prefill
+    assert got == wanted
+
+
+def test_opening_tells_what_it_had_to_do(tmp_path: Path) -> None:
+    path, medium = tmp_path / "a.journal", Medium()
+    session, _ = _opened(path, medium)
+    session.say([1, 2, 3, 4, 5], max_new_tokens=6)
+    session.close()
+    session, network = _opened(path, medium)
+    restored = session.restore()
+    assert (restored.stored, restored.recomputed, restored.dropped) == (8, 2, 0)
+    assert network.cached == 10
+    assert len(session.tokens) == 11
+    session.restore()
+    assert network.forwards == 2
+
+
+def test_tokens_that_the_journal_lost_are_dropped_from_the_cache(tmp_path: Path) -> None:
+    path, medium, calls = tmp_path / "a.journal", Medium(), FaultySyscalls(SystemCalls())
+    session, _ = _opened(path, medium, calls, every=0)
+    count = 0
+
+    def kill(_: int) -> None:
+        nonlocal count
+        count += 1
+        if count == 8:
+            raise _Killed
+
+    with pytest.raises(_Killed):
+        session.say([1, 2, 3], max_new_tokens=9, on_token=kill)
+    calls.lose_unsynced()  # a power cut: eight tokens were not synced, two units of the cache are durable
+    assert len(medium.cells) == 8
+    session, _ = _opened(path, medium)
+    assert session.tokens == (1, 2, 3)
+    restored = session.restore()
+    assert (restored.stored, restored.recomputed, restored.dropped) == (0, 0, 8)
+    assert session.go_on().tokens == _straight(tmp_path / "b.journal", Sampling(), [[1, 2, 3]])[0]
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_a_failing_card_costs_no_token(tmp_path: Path, at: int) -> None:
+    session, network = _opened(tmp_path / "a.journal", Medium())
+    network.fail_in = at
+    with pytest.raises(DriverError, match="the card failed"):
+        session.say([1, 2, 3, 4, 5, 6, 7], max_new_tokens=9, chunk=3)
+    (wanted,) = _straight(tmp_path / "b.journal", Sampling(), [[1, 2, 3, 4, 5, 6, 7]])
+    assert session.go_on().tokens == wanted
+
+
+def test_a_full_disk_costs_no_token(tmp_path: Path) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    session, _ = _opened(tmp_path / "a.journal", Medium(), calls)
+    calls.faults = [Fails("pwritev", 28, first=calls.calls["pwritev"] + 5, last=calls.calls["pwritev"] + 5)]
+    with pytest.raises(StorageError, match="ENOSPC"):
+        session.say([1, 2, 3], max_new_tokens=9)
+    assert session.go_on().tokens == _straight(tmp_path / "b.journal", Sampling(), [[1, 2, 3]])[0]
+
+
+def test_an_end_token_ends_the_turn(tmp_path: Path) -> None:
+    session, _ = _opened(tmp_path / "a.journal", Medium())
+    (tokens,) = _straight(tmp_path / "b.journal", Sampling(), [[1, 2, 3]])
+    reply = session.say([1, 2, 3], max_new_tokens=9, ends={tokens[3]})
+    assert (reply.tokens, reply.reason) == (tokens[:4], "end")
+    assert session.unfinished is None
+    assert session.turns == 1
+    with pytest.raises(UserError, match="no turn is under way"):
+        session.go_on()
+
+
+def test_a_new_prompt_ends_a_turn_that_was_cut_off(tmp_path: Path) -> None:
+    path, medium = tmp_path / "a.journal", Medium()
+    session, network = _opened(path, medium)
+    network.fail_in = 0
+    with pytest.raises(DriverError):
+        session.say([1, 2, 3], max_new_tokens=9)
+    assert session.unfinished is not None
+    reply = session.say([4], max_new_tokens=2)
+    assert session.tokens == (1, 2, 3, 4, *reply.tokens)
+
+
+def test_crop_and_then_another_way(tmp_path: Path) -> None:
+    path, medium = tmp_path / "a.journal", Medium()
+    session, network = _opened(path, medium)
+    session.say([1, 2, 3, 4, 5], max_new_tokens=9)
+    network.crop_fails = True
+    with pytest.raises(DriverError, match="the crop failed"):
+        session.crop(6)
+    assert len(session.tokens) == 14
+    session.crop(6)
+    assert len(session.tokens) == 6
+    other = session.say([7, 7], max_new_tokens=5).tokens
+    session, network = _opened(path, medium)
+    session.restore()
+    assert [token for token, _ in network.cells] == list(session.tokens[:-1])
+    assert session.tokens[8:] == other
+
+
+@pytest.mark.parametrize("length", [-1, 12, True, 1.0], ids=str)
+def test_a_crop_out_of_range_changes_nothing(tmp_path: Path, length: int) -> None:
+    session, network = _opened(tmp_path / "a.journal", Medium())
+    session.say([1, 2], max_new_tokens=9)
+    with pytest.raises(UserError, match=r"cropped to .*; it has 11 tokens"):
+        session.crop(length)
+    assert (len(session.tokens), network.cached) == (11, 10)
+
+
+@pytest.mark.parametrize("prompt", [[], [-1], [1 << 32], [1.5], [True]], ids=str)
+def test_a_bad_prompt_is_refused_before_anything_is_written(tmp_path: Path, prompt: list[int]) -> None:
+    path = tmp_path / "a.journal"
+    session, network = _opened(path, Medium())
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="the prompt has"):
+        session.say(prompt, max_new_tokens=1)
+    with pytest.raises(ValueError, match="max_new_tokens = 0"):
+        session.say([1], max_new_tokens=0)
+    assert path.read_bytes() == before
+    assert network.forwards == 0
+    session.close()
+    with pytest.raises(UserError, match="closed"):
+        session.say([1], max_new_tokens=1)
