@@ -7,7 +7,8 @@ another part of its run each time (docs/volume-format.md). Everything here does 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from nearkv.card_store import CardStore, Rows
 from nearkv.layout import ModelLayout
 from nearkv.pages import extents, pieces, whole_units
 from nearkv.volume_errors import PageMismatch
-from nearkv.volume_index import SpillRecord, TailRecord
+from nearkv.volume_index import Place, SequenceRecord, SpillRecord, TailRecord
 
 
 def unit_crcs(layout: ModelLayout, sequence: CardSequence, first: int, end: int) -> bytes:
@@ -63,7 +64,7 @@ def restore(card: CardStore, sequence: CardSequence, committed: int, tail: TailR
     """Undoes `commit`: the index knows whole units [0, committed) and the partial unit `tail` again."""
     if sequence.record is None or sequence.committed == committed:
         return
-    spills = _cut(card.layout, sequence, card.volume.index.load(sequence.record).spills, committed)
+    spills = _cut(card.layout, sequence, card.volume.index.load(sequence.record), committed)
     groups = extents(committed, card.layout.extent_tokens)
     card.volume.index.truncate(sequence.record, committed, spills, tail, groups)
     sequence.committed, sequence.tail = committed, tail
@@ -106,14 +107,79 @@ def truncate(card: CardStore, sequence: CardSequence, length: int, rows: NDArray
     unit = whole_units(length, card.layout.unit_tokens)
     if sequence.committed > length:
         tail = _write_tail_pages(card, sequence, unit, rows) if rows is not None and unit < length else None
-        spills = _cut(card.layout, sequence, card.volume.index.load(sequence.record).spills, unit)
-        card.volume.index.truncate(sequence.record, unit, spills, tail, extents(unit, card.layout.extent_tokens))
+        try:
+            spills = _cut(card.layout, sequence, card.volume.index.load(sequence.record), unit)
+            card.volume.index.truncate(sequence.record, unit, spills, tail, extents(unit, card.layout.extent_tokens))
+        except BaseException:
+            if tail and not sequence.tail:
+                card.volume.release(tail.place, len(sequence.heads))
+            raise
         sequence.committed = unit
         sequence.tail = tail or (replace(sequence.tail, tokens=0) if sequence.tail else None)
     elif sequence.tail and sequence.tail.first + sequence.tail.tokens > length and sequence.tail.tokens:
         tail = replace(sequence.tail, tokens=max(0, length - sequence.tail.first))
         card.volume.index.set_tail(sequence.record, tail)
         sequence.tail = tail
+
+
+def memento(card: CardStore, sequence: CardSequence) -> Callable[[], None]:
+    """What makes the index say again what it says now; pages that it names must not have been written or given back.
+
+    A partial unit that was written since stays where it is: nobody names it, and the next one goes to another part.
+    """
+    if sequence.record is None:
+        return lambda: None
+    record, committed, tail = card.volume.index.load(sequence.record), sequence.committed, sequence.tail
+
+    def back() -> None:
+        if tail is None and sequence.tail is not None:
+            card.volume.release(sequence.tail.place, len(sequence.heads))
+        card.volume.index.put(record)
+        sequence.committed, sequence.tail = committed, tail
+
+    return back
+
+
+def clone(card: CardStore, sequence: CardSequence, name: str, used_ns: int) -> int:
+    """Another named sequence of the index that has what this one has on flash; its number.
+
+    Whole extents are shared. The last one, where it is not full, and the partial unit are copied, since each of the two
+    goes on there by itself. Durable when this returns.
+    """
+    assert sequence.record is not None
+    record, layout, heads = card.volume.index.load(sequence.record), card.layout, len(sequence.heads)
+    full = record.stored // layout.extent_tokens
+    taken: list[Place] = []
+
+    def copied(place: Place, first: int, nbytes: int) -> Place:
+        taken.append(card.volume.take(heads))
+        view = aligned_buffer(nbytes)
+        card.volume.read_into(place, first, view)
+        card.volume.write(taken[-1], 0, view)
+        return taken[-1]
+
+    try:
+        groups, tags, keys = list(record.groups[:full]), list(record.tags[:full]), list(record.keys[:full])
+        if record.stored % layout.extent_tokens:
+            groups.append(copied(record.groups[full], 0, sequence.map.nbytes))
+            tags.append(secrets.token_bytes(8))
+            keys.append(None)
+        tail = None
+        if record.tail and record.tail.tokens:
+            nbytes = len(_tail_memory(card, sequence)[1])
+            tail = replace(record.tail, place=copied(record.tail.place, record.tail.part * nbytes, nbytes), part=0)
+        if taken:
+            card.volume.sync()
+        number = card.volume.index.insert(
+            SequenceRecord(0, name, record.heads, tuple(groups), record.spills, tail, tuple(tags), tuple(keys), used_ns)
+        )
+    except BaseException:
+        for place in taken:
+            card.volume.release(place, heads)
+        raise
+    for place in groups[:full]:
+        card.volume.hold(place)
+    return number
 
 
 def own_group(card: CardStore, sequence: CardSequence, tokens: int) -> None:
@@ -143,15 +209,9 @@ def own_group(card: CardStore, sequence: CardSequence, tokens: int) -> None:
         raise
 
 
-def _cut(layout: ModelLayout, sequence: CardSequence, spills: Sequence[SpillRecord], tokens: int) -> list[SpillRecord]:
+def _cut(layout: ModelLayout, sequence: CardSequence, record: SequenceRecord, tokens: int) -> list[SpillRecord]:
     unit_nbytes = layout.layers * len(sequence.heads) * layout.unit_pages * 8
-    kept = []
-    for spill in spills:
-        if spill.first < tokens:
-            count = min(spill.tokens, tokens - spill.first)
-            crcs = spill.crcs[: count // layout.unit_tokens * unit_nbytes]
-            kept.append(SpillRecord(spill.first, count, crcs))
-    return kept
+    return list(record.cut_spills(tokens, layout.unit_tokens, unit_nbytes))
 
 
 def _write_tail_pages(card: CardStore, sequence: CardSequence, first: int, rows: Rows) -> TailRecord:

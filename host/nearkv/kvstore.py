@@ -18,7 +18,7 @@ from nearkv_driver.errors import DriverError
 from nearkv_driver.syscalls import Syscalls
 from numpy.typing import NDArray
 
-from nearkv import checks, forks, sessions, spill
+from nearkv import checks, copies, forks, sessions, spill
 from nearkv.attend_call import Query, attend, guess
 from nearkv.card_store import CardStore
 from nearkv.cards import open_cards
@@ -102,13 +102,17 @@ class KVStore:
                 raise
             error.add_note(f"and closing the store: {failed}")
 
-    def add_sequence(self, name: str | None = None) -> int:
-        """A new, empty sequence; with a name it stays on the volumes as of its last `flush`, else it goes at close."""
+    def add_sequence(self, name: str | None = None, *, keys: Sequence[bytes] = ()) -> int:
+        """A new sequence; with a name it stays on the volumes as of its last `flush`, else it goes at close.
+
+        It is empty, unless extents of `extent_tokens` tokens are on the volumes that `label` gave these `keys`: then a
+        named one begins with the longest run of them from token 0 on, which it shares. `length` tells.
+        """
         self._owner.check()
         if name is not None:
-            checks.check_name(name)
-            if any(card.volume.index.find(name) for card in self._cards):
-                raise UserError(f"a sequence named {name!r} exists; open_sequence opens it")
+            self._check_new(name)
+            if keys and copies.adopt(self._cards, self.layout, name, keys):
+                return self.open_sequence(name)
         loads = [sum(len(s.heads) / s.stripe.of for s in card.sequences) for card in self._cards]
         parts: list[Part] = []
         try:
@@ -124,6 +128,25 @@ class KVStore:
                 part.card.remove(part.data, keep_pages=False)
             raise
         return self._enter(state)
+
+    def label(self, sequence: int, keys: Sequence[bytes]) -> None:
+        """Tells what extents 0, 1, ... of a named sequence hold: two extents with one key hold the same rows, and
+        `add_sequence` finds them. Those that are not full and on the volumes yet get none."""
+        copies.label(self._state(sequence), self.layout, keys)
+
+    def fork_named(self, sequence: int, name: str) -> None:
+        """A new named sequence on the volumes that has all tokens of this one, which has a name too. It is not open.
+
+        Full extents are shared, not copied; the rest of less than an extent is. Durable when this returns.
+        """
+        parent = self._state(sequence)
+        self._check_new(name)
+        if parent.name is None:
+            raise UserError(f"sequence {sequence} has no name, so nothing of it is durable; fork copies it in memory")
+        if not parent.complete:
+            raise UserError(f"sequence {sequence} is in the middle of a step; fork it when all layers hold the same")
+        self._flush_named([sequence])
+        copies.fork_named(parent, name)
 
     def fork(self, sequence: int) -> int:
         """A new sequence without a name that begins with all tokens of this one; from here on each goes its own way.
@@ -299,6 +322,11 @@ class KVStore:
             write_buffer_limit_nbytes=self._buffer.limit_nbytes,
             **self._spiller.figures(),
         )
+
+    def _check_new(self, name: str) -> None:
+        checks.check_name(name)
+        if any(card.volume.index.find(name) for card in self._cards):
+            raise UserError(f"a sequence named {name!r} exists; open_sequence opens it")
 
     def _enter(self, state: SequenceState) -> int:
         self._sequences[state.id] = state

@@ -12,7 +12,7 @@ import numpy as np
 from nearkv_driver.errors import DriverError, StorageError
 from numpy.typing import NDArray
 
-from nearkv import card_index, spill
+from nearkv import card_index, copies, spill
 from nearkv.card_sequence import CardSequence
 from nearkv.card_store import CardStore
 from nearkv.layout import ModelLayout
@@ -90,9 +90,8 @@ def crop(state: SequenceState, length: int, layout: ModelLayout) -> None:
     if cut:
         for part in state.parts:
             card_index.own_group(part.card, part.data, unit)
-    for part in state.parts:
-        kept = rows[:, part.heads] if len(cut) == layout.layers else None
-        card_index.truncate(part.card, part.data, length, kept)
+    kept = rows if len(cut) == layout.layers else None
+    _truncate(state.parts, length, kept)
     for layer in range(layout.layers):
         if layer not in cut:
             tail.settle(layer, tail.stored[layer], min(tail.end[layer], length))
@@ -101,6 +100,19 @@ def crop(state: SequenceState, length: int, layout: ModelLayout) -> None:
         state.set_stored(layer, unit)
     for part in state.parts:
         part.card.trim(part.data, part.data.groups_of(max(tail.stored)))
+
+
+def _truncate(parts: Sequence[Part], length: int, rows: NDArray[np.float16] | None) -> None:
+    """`card_index.truncate` on every card, or on none and an error: a card that is done takes back what it did."""
+    undo: list[Callable[[], None]] = []
+    try:
+        for part in parts:
+            undo.append(card_index.memento(part.card, part.data))
+            card_index.truncate(part.card, part.data, length, None if rows is None else rows[:, part.heads])
+    except BaseException:
+        for back in undo:
+            back()
+        raise
 
 
 def _put_beside(state: SequenceState, layer: int, rows: NDArray[np.float16]) -> int:
@@ -242,16 +254,8 @@ def _fill(state: SequenceState, length: int, layout: ModelLayout) -> None:
 
 def delete(name: str, cards: Sequence[CardStore]) -> None:
     """Removes a named sequence from the volumes; it must not be open. KeyError when none has it."""
-    known = False
-    for card in cards:
-        record = card.volume.index.find(name)
-        if record is None:
-            continue
-        known = True
-        card.volume.index.delete(record.id)
-        for place in (*record.groups, *([record.tail.place] if record.tail else [])):
-            card.volume.release(place, len(record.heads))
-    if not known:
+    known = [copies.remove(card, name) for card in cards]
+    if not any(known):
         raise KeyError(f"no sequence is named {name!r}")
 
 

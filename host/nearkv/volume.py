@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nearkv_driver.errors import StorageError
@@ -76,6 +76,9 @@ class Volume:
             if not found:
                 self._probe()
                 write_identity(folder, identity)
+            elif found.format != identity.format:
+                # Before the index: a program that knows the older format alone must not open a newer index.
+                write_identity(folder, replace(found, format=identity.format))
             self._index = VolumeIndex(folder / "index.sqlite")
             self._reserve_known()
         except BaseException:
@@ -232,34 +235,44 @@ class Volume:
                 return
 
     def _reserve_known(self) -> None:
+        known: set[tuple[Place, bytes, int]] = set()
         for name in self.index.names():
             record = self.index.find(name)
             if record is None:
                 raise VolumeDamaged(f"the index lists sequence {name!r} and does not find it", path=str(self.folder))
-            for place in _places(record):
-                if place.file >= len(self._files):
-                    raise VolumeDamaged("the index names this file, which is missing", path=str(self._path(place.file)))
-                file, end = self._files[place.file], place.slot + len(record.heads)
-                runs = file.runs
-                if end > self._file_slots:
-                    raise VolumeDamaged(
-                        f"the index names slot {place.slot}, a file has {self._file_slots}", path=str(self.path(place))
-                    )
-                if end > runs.slots:
-                    file.pages.grow(end * self._slot_nbytes)
-                    runs.grow(end - runs.slots)
-                if file.found_nbytes < end * self._slot_nbytes:
-                    self._torn[place] = max(0, file.found_nbytes - place.slot * self._slot_nbytes)
-                try:
-                    runs.reserve(place.slot, len(record.heads))
-                except ValueError as error:
-                    raise VolumeDamaged(
-                        f"two sequences claim the same pages: {error}", path=str(self.folder)
-                    ) from error
+            for place, tag in _places(record):
+                claim = (place, tag, len(record.heads))
+                if tag and claim in known:
+                    self.hold(place)
+                else:
+                    self._reserve(place, len(record.heads))
+                    known.add(claim)
+
+    def _reserve(self, place: Place, count: int) -> None:
+        """The index names this run of slots; files that a crash left shorter grow again."""
+        if place.file >= len(self._files):
+            raise VolumeDamaged("the index names this file, which is missing", path=str(self._path(place.file)))
+        file, end = self._files[place.file], place.slot + count
+        runs = file.runs
+        if end > self._file_slots:
+            raise VolumeDamaged(
+                f"the index names slot {place.slot}, a file has {self._file_slots}", path=str(self.path(place))
+            )
+        if end > runs.slots:
+            file.pages.grow(end * self._slot_nbytes)
+            runs.grow(end - runs.slots)
+        if file.found_nbytes < end * self._slot_nbytes:
+            self._torn[place] = max(0, file.found_nbytes - place.slot * self._slot_nbytes)
+        try:
+            runs.reserve(place.slot, count)
+        except ValueError as error:
+            raise VolumeDamaged(f"two sequences claim the same pages: {error}", path=str(self.folder)) from error
 
 
-def _places(record: SequenceRecord) -> list[Place]:
-    return [*record.groups, *([record.tail.place] if record.tail else [])]
+def _places(record: SequenceRecord) -> list[tuple[Place, bytes]]:
+    """Each with the tag of those who may share it; a partial unit is nobody else's."""
+    tails = [(record.tail.place, b"")] if record.tail else []
+    return [*zip(record.groups, record.tags, strict=True), *tails]
 
 
 def _lock(path: Path) -> int:

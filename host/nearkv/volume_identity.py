@@ -13,7 +13,9 @@ from nearkv_driver.errors import StorageError
 from nearkv.layout import ModelLayout
 from nearkv.volume_errors import VolumeDamaged, VolumeMismatch
 
-FORMAT = 1
+FORMAT = 2
+# Formats that opening a volume turns into this one.
+OLDER_FORMATS = (1,)
 FILE_NAME = "volume.json"
 
 
@@ -36,9 +38,12 @@ class VolumeIdentity:
         return cls(layout.model, layout.layers, layout.kv_heads, layout.head_size, layout.dtype, card, cards)
 
     def check(self, found: VolumeIdentity, path: Path) -> None:
-        """VolumeMismatch for the first field that differs, the format first; an empty `store` accepts any."""
+        """VolumeMismatch for the first field that differs, the format first; an empty `store` accepts any, and an older
+        format is one that opening upgrades."""
         for name in ("format", *(f.name for f in fields(self) if f.name != "format")):
             wanted, there = getattr(self, name), getattr(found, name)
+            if name == "format" and there in OLDER_FORMATS:
+                continue
             if wanted != there and not (name == "store" and not wanted):
                 raise VolumeMismatch(str(path), name, wanted=repr(wanted), found=repr(there))
 
@@ -54,7 +59,7 @@ def read_identity(folder: Path) -> VolumeIdentity | None:
         raise StorageError(f"cannot be read: {error.strerror}", path=str(path)) from error
     try:
         values = json.loads(data)
-        if isinstance(values, dict) and values.get("format") != FORMAT:
+        if isinstance(values, dict) and values.get("format") not in (FORMAT, *OLDER_FORMATS):
             raise VolumeMismatch(str(folder), "format", wanted=FORMAT, found=repr(values.get("format")))
         return VolumeIdentity(**values)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index of one volume: which named sequence has which pages, in SQLite. Knows no page's content.
 
-One row per sequence, per extent group and per spill; the checksums of a spill's pages are one blob. Every method is one
-transaction that is on disk when it returns (WAL, synchronous=FULL). docs/volume-format.md has the order of writes.
+One row per sequence, per extent group and per spill; the checksums of a spill's pages are one blob. Sequences may share
+extent groups: then the rows name the same place and have the same tag. Every method is one transaction that is on disk
+when it returns (WAL, synchronous=FULL). docs/volume-format.md has the order of writes.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,21 +20,7 @@ from pathlib import Path
 from nearkv_driver.errors import StorageError
 
 from nearkv.volume_errors import VolumeDamaged
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS sequences (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL UNIQUE,
-    heads TEXT NOT NULL,
-    tail_file INTEGER, tail_slot INTEGER, tail_part INTEGER,
-    tail_first INTEGER NOT NULL DEFAULT 0, tail_tokens INTEGER NOT NULL DEFAULT 0, tail_crcs BLOB);
-CREATE TABLE IF NOT EXISTS extent_groups (
-    sequence INTEGER NOT NULL REFERENCES sequences(id), extent INTEGER NOT NULL,
-    file INTEGER NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (sequence, extent)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS spills (
-    sequence INTEGER NOT NULL REFERENCES sequences(id), first INTEGER NOT NULL,
-    tokens INTEGER NOT NULL, crcs BLOB NOT NULL, PRIMARY KEY (sequence, first)) WITHOUT ROWID;
-"""
+from nearkv.volume_schema import upgrade
 
 
 @dataclass(frozen=True)
@@ -65,7 +53,11 @@ class SpillRecord:
 
 @dataclass(frozen=True)
 class SequenceRecord:
-    """What the index knows of one named sequence on this card."""
+    """What the index knows of one named sequence on this card.
+
+    `tags`, one per group: rows of several sequences that name the same place have the same one. `used_ns`: when it was
+    last opened or written, nanoseconds since 1970.
+    """
 
     id: int
     name: str
@@ -73,11 +65,28 @@ class SequenceRecord:
     groups: tuple[Place, ...] = ()
     spills: tuple[SpillRecord, ...] = ()
     tail: TailRecord | None = field(default=None)
+    tags: tuple[bytes, ...] = ()
+    keys: tuple[bytes | None, ...] = ()
+    used_ns: int = 0
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Every run of slots that it uses."""
+        return (*self.groups, *((self.tail.place,) if self.tail else ()))
 
     @property
     def stored(self) -> int:
         """Tokens in whole units."""
         return self.spills[-1].first + self.spills[-1].tokens if self.spills else 0
+
+    def cut_spills(self, tokens: int, unit_tokens: int, unit_nbytes: int) -> tuple[SpillRecord, ...]:
+        """The spills of whole units [0, tokens); `unit_nbytes` of checksums belong to a unit."""
+        kept = []
+        for spill in self.spills:
+            if spill.first < tokens:
+                count = min(spill.tokens, tokens - spill.first)
+                kept.append(SpillRecord(spill.first, count, spill.crcs[: count // unit_tokens * unit_nbytes]))
+        return tuple(kept)
 
     @property
     def tokens(self) -> int:
@@ -102,7 +111,7 @@ class VolumeIndex:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=FULL")
                 self._db.execute("PRAGMA foreign_keys=ON")
-                self._db.executescript(_SCHEMA)
+                upgrade(self._db, path)
         except BaseException:
             self._db.close()
             raise
@@ -123,19 +132,28 @@ class VolumeIndex:
         """VolumeDamaged when its spills do not follow one another or a group is missing."""
         with self._errors():
             row = self._db.execute(
-                "SELECT name, heads, tail_file, tail_slot, tail_part, tail_first, tail_tokens, tail_crcs"
+                "SELECT name, heads, tail_file, tail_slot, tail_part, tail_first, tail_tokens, tail_crcs, used_ns"
                 " FROM sequences WHERE id = ?",
                 (sequence,),
             ).fetchone()
             if row is None:
                 raise KeyError(f"the index has no sequence {sequence}")
-            name, heads, file, slot, part, first, tokens, crcs = row
+            name, heads, file, slot, part, first, tokens, crcs, used_ns = row
             where = "WHERE sequence = ? ORDER BY"
-            groups = self._db.execute(f"SELECT extent, file, slot FROM extent_groups {where} extent", (sequence,))
-            extents = [tuple(group) for group in groups]
+            groups = self._db.execute(
+                f"SELECT extent, file, slot, tag, key FROM extent_groups {where} extent", (sequence,)
+            ).fetchall()
+            extents = [tuple(group[:3]) for group in groups]
             spills = self._db.execute(f"SELECT first, tokens, crcs FROM spills {where} first", (sequence,)).fetchall()
-        numbers = [first, tokens, *(n for group in extents for n in group), *(n for s in spills for n in s[:2])]
+        numbers = [
+            first,
+            tokens,
+            used_ns,
+            *(n for group in extents for n in group),
+            *(n for s in spills for n in s[:2]),
+        ]
         blobs = [spill[2] for spill in spills]
+        blobs += [value for group in groups for value in group[3:] if value is not None]
         if file is not None:
             numbers += [file, slot, part]
             blobs.append(crcs)
@@ -152,7 +170,9 @@ class VolumeIndex:
         if [extent for extent, _ in places] != list(range(len(places))):
             raise VolumeDamaged(f"sequence {name!r} lacks an extent group", path=str(self._path))
         tail = None if file is None else TailRecord(Place(file, slot), part, first, tokens, crcs)
-        return SequenceRecord(sequence, name, self._heads(name, heads), tuple(p for _, p in places), records, tail)
+        tags, keys = tuple(group[3] for group in groups), tuple(group[4] for group in groups)
+        wanted = self._heads(name, heads)
+        return SequenceRecord(sequence, name, wanted, tuple(p for _, p in places), records, tail, tags, keys, used_ns)
 
     def _heads(self, name: str, text: object) -> tuple[int, ...]:
         """KV heads from their JSON list: ascending, at least one."""
@@ -177,9 +197,7 @@ class VolumeIndex:
     ) -> None:
         """Whole units that are on flash now, with the groups that are new. The partial unit is forgotten."""
         with self._transaction():
-            self._db.executemany(
-                "INSERT INTO extent_groups VALUES (?, ?, ?, ?)", [(sequence, e, p.file, p.slot) for e, p in groups]
-            )
+            self._add_groups(sequence, [(e, p, secrets.token_bytes(8), None) for e, p in groups])
             self._db.execute("INSERT INTO spills VALUES (?, ?, ?, ?)", (sequence, first, tokens, crcs))
             self._db.execute("UPDATE sequences SET tail_tokens = 0 WHERE id = ?", (sequence,))
 
@@ -187,9 +205,47 @@ class VolumeIndex:
         """The group's pages are at `place` now. Nothing happens to a group that the index does not name."""
         with self._transaction():
             self._db.execute(
-                "UPDATE extent_groups SET file = ?, slot = ? WHERE sequence = ? AND extent = ?",
-                (place.file, place.slot, sequence, extent),
+                "UPDATE extent_groups SET file = ?, slot = ?, tag = ? WHERE sequence = ? AND extent = ?",
+                (place.file, place.slot, secrets.token_bytes(8), sequence, extent),
             )
+
+    def insert(self, record: SequenceRecord) -> int:
+        """A new sequence that has all this from the start; its number, which `record.id` does not tell."""
+        with self._transaction():
+            row = self._db.execute(
+                "INSERT INTO sequences (name, heads, used_ns) VALUES (?, ?, ?)",
+                (record.name, json.dumps(list(record.heads)), record.used_ns),
+            )
+            assert row.lastrowid is not None
+            self._fill(row.lastrowid, record)
+            return row.lastrowid
+
+    def put(self, record: SequenceRecord) -> None:
+        """The sequence has all this and nothing else: what `load` gave before, for instance."""
+        with self._transaction():
+            for table in ("spills", "extent_groups"):
+                self._db.execute(f"DELETE FROM {table} WHERE sequence = ?", (record.id,))
+            self._db.execute("UPDATE sequences SET tail_file = NULL, tail_tokens = 0 WHERE id = ?", (record.id,))
+            self._fill(record.id, record)
+
+    def set_keys(self, sequence: int, keys: Sequence[tuple[int, bytes]]) -> None:
+        """Which content whole extents have: (extent, key). A key of no group changes nothing."""
+        with self._transaction():
+            rows = [(key, sequence, extent) for extent, key in keys]
+            self._db.executemany("UPDATE extent_groups SET key = ? WHERE sequence = ? AND extent = ?", rows)
+
+    def with_key(self, extent: int, key: bytes) -> list[str]:
+        """Names of the sequences whose extent has this content."""
+        with self._errors():
+            query = (
+                "SELECT s.name FROM extent_groups g JOIN sequences s ON s.id = g.sequence WHERE key = ? AND extent = ?"
+            )
+            return [row[0] for row in self._db.execute(query, (key, extent))]
+
+    def touch(self, sequence: int, used_ns: int) -> None:
+        """It was used now."""
+        with self._transaction():
+            self._db.execute("UPDATE sequences SET used_ns = ? WHERE id = ?", (used_ns, sequence))
 
     def set_tail(self, sequence: int, tail: TailRecord) -> None:
         """The partial unit that follows the whole ones, in place of the one before."""
@@ -219,6 +275,23 @@ class VolumeIndex:
 
     def close(self) -> None:
         self._db.close()
+
+    def _fill(self, sequence: int, record: SequenceRecord) -> None:
+        if not len(record.groups) == len(record.tags) == len(record.keys):
+            raise ValueError(f"{len(record.groups)} groups, {len(record.tags)} tags and {len(record.keys)} keys")
+        rows = zip(record.groups, record.tags, record.keys, strict=True)
+        self._add_groups(sequence, [(extent, *row) for extent, row in enumerate(rows)])
+        self._db.executemany(
+            "INSERT INTO spills VALUES (?, ?, ?, ?)", [(sequence, s.first, s.tokens, s.crcs) for s in record.spills]
+        )
+        if record.tail:
+            self._set_tail(sequence, record.tail)
+
+    def _add_groups(self, sequence: int, groups: Sequence[tuple[int, Place, bytes, bytes | None]]) -> None:
+        self._db.executemany(
+            "INSERT INTO extent_groups (sequence, extent, file, slot, tag, key) VALUES (?, ?, ?, ?, ?, ?)",
+            [(sequence, extent, place.file, place.slot, tag, key) for extent, place, tag, key in groups],
+        )
 
     def _set_tail(self, sequence: int, tail: TailRecord) -> None:
         self._db.execute(

@@ -134,6 +134,13 @@ class Mirror:
             k, v = self.rows.pop((old, layer))
             self.rows[new, layer] = k[:, :length], v[:, :length]
 
+    def copied(self, old: int, new: int, length: int | None = None) -> int:
+        """Sequence `new` holds the first `length` tokens (None: all) of `old`."""
+        for layer in range(self.layout.layers):
+            k, v = self.rows[old, layer]
+            self.rows[new, layer] = k[:, :length], v[:, :length]
+        return new
+
     def check_rows(self, sequence: int) -> None:
         """What the store reads back is what it was given, bit for bit."""
         for layer in range(self.layout.layers):

@@ -236,6 +236,27 @@ def test_a_crop_on_a_card_that_has_failed_keeps_the_sequence(mirror: Mirror, mon
     mirror.query([sequence])
 
 
+def test_a_crop_that_fails_on_the_second_card_costs_nothing_after_a_crash(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sequence = mirror.add("a")
+    mirror.append([sequence], 140)
+    mirror.store.flush()
+    index = mirror.store._cards[1].volume.index
+
+    def fails(*_: object) -> None:
+        raise StorageError("the index cannot be used: disk full", path="card1")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "truncate", fails)
+        with pytest.raises(StorageError, match="disk full"):
+            mirror.store.crop(sequence, 70)
+    die(mirror.store)
+    with KVStore.open(layout(), urls(2, tmp_path)) as again:
+        assert again.length(opened := again.open_sequence("a")) == 140
+        assert again.info(opened).dropped_tokens == 0
+
+
 def test_a_card_full_of_tails_says_what_it_needs_and_keeps_what_it_has() -> None:
     shape = layout(layers=4)
     with KVStore.open(shape, ["sw_emu:0?dram=3M"]) as store:

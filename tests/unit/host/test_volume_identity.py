@@ -45,8 +45,8 @@ def test_the_store_counts_only_where_it_is_known(tmp_path: Path) -> None:
 
 
 def test_a_later_format_is_refused_before_its_fields_are_read(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_text(json.dumps({"format": 2, "shape": "unknown"}))
-    with pytest.raises(VolumeMismatch, match="format = 2, this store has 1"):
+    (tmp_path / FILE_NAME).write_text(json.dumps({"format": 3, "shape": "unknown"}))
+    with pytest.raises(VolumeMismatch, match="format = 3, this store has 2"):
         read_identity(tmp_path)
 
 

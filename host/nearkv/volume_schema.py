@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a volume's index, and how those of older versions become them. Knows no row's meaning.
+
+Format 1 of volumes is version 1 here, format 2 is version 2 (docs/volume-format.md, Versions).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from nearkv.volume_errors import VolumeMismatch
+
+VERSION = 2
+# `_UPGRADES[n]` leads from version n to n + 1; version 0 is a file without tables.
+_UPGRADES = (
+    """
+CREATE TABLE IF NOT EXISTS sequences (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    heads TEXT NOT NULL,
+    tail_file INTEGER, tail_slot INTEGER, tail_part INTEGER,
+    tail_first INTEGER NOT NULL DEFAULT 0, tail_tokens INTEGER NOT NULL DEFAULT 0, tail_crcs BLOB);
+CREATE TABLE IF NOT EXISTS extent_groups (
+    sequence INTEGER NOT NULL REFERENCES sequences(id), extent INTEGER NOT NULL,
+    file INTEGER NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (sequence, extent)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spills (
+    sequence INTEGER NOT NULL REFERENCES sequences(id), first INTEGER NOT NULL,
+    tokens INTEGER NOT NULL, crcs BLOB NOT NULL, PRIMARY KEY (sequence, first)) WITHOUT ROWID;
+""",
+    """
+ALTER TABLE extent_groups ADD COLUMN tag BLOB NOT NULL DEFAULT x'';
+ALTER TABLE extent_groups ADD COLUMN key BLOB;
+UPDATE extent_groups SET tag = randomblob(8);
+CREATE INDEX groups_by_key ON extent_groups (key) WHERE key IS NOT NULL;
+ALTER TABLE sequences ADD COLUMN used_ns INTEGER NOT NULL DEFAULT 0;
+""",
+)
+
+
+def upgrade(db: sqlite3.Connection, path: Path) -> None:
+    """Brings the index to VERSION, a step at a time, each whole or not at all. VolumeMismatch for a later one."""
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    if found > VERSION:
+        raise VolumeMismatch(str(path.parent), "index version", wanted=VERSION, found=found)
+    if found == 0 and db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'extent_groups'").fetchone():
+        found = 1  # the first version did not number itself
+    for version in range(found, VERSION):
+        try:
+            db.executescript(f"BEGIN IMMEDIATE; {_UPGRADES[version]} PRAGMA user_version = {version + 1}; COMMIT;")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
