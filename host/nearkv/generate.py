@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 from nearkv_driver.regmap import POSITIONS_MAX
 
 from nearkv.config import DEFAULT_CARDS, DEFAULT_MODEL, DEFAULT_NEW_TOKENS
-from nearkv.errors import UserError, one_line
+from nearkv.errors import UserError
 from nearkv.inputs import Inputs, check_cards, check_context, check_count, check_prompts, tokenize
+from nearkv.models.facts import end_tokens, position_limit
 from nearkv.models.loading import LoadedModel, find_model, load_model
 from nearkv.models.runtime import find_device, quiet_transformers, torch_threads
 from nearkv.prefill import OnPrefill, PrefillWatch
+from nearkv.refusals import refusing
 from nearkv.streaming import OnEnd, OnText, TokenSink
 from nearkv.volume_folders import check_folders
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from nearkv.stats import StoreStats
     from nearkv.timeline import Timeline
 
-_MODEL_PACKAGES = ("torch", "transformers", "safetensors", "tokenizers")
 # Beyond it the system runs out of threads in the middle of the work.
 _THREADS_MAX = 1024
 
@@ -89,7 +90,7 @@ def generate(
     Raises UserError for what cannot be done as asked, DriverError for trouble with a card or its storage.
     """
     stage = on_stage or _ignore
-    with _refusing():
+    with refusing():
         checked = check_prompts(prompts)
         urls = check_cards(cards)
         check_count("max_new_tokens", max_new_tokens)
@@ -107,14 +108,14 @@ def generate(
         place = find_device(device)
     with ExitStack() as stack:
         stage(f"loading {model}")
-        with _refusing():
+        with refusing():
             stack.enter_context(quiet_transformers())
             stack.enter_context(torch_threads(threads))
             loaded = load_model(model, cache_dir=cache_dir, device=place)
             inputs = tokenize(loaded.tokenizer, checked, chat_template=chat_template)
-            check_context(inputs.lengths, max_new_tokens, _position_limit(loaded.model.config))
+            check_context(inputs.lengths, max_new_tokens, position_limit(loaded.model.config))
         stage(f"opening {len(urls)} cards")
-        with _refusing():
+        with refusing():
             cache = stack.enter_context(open_cache(loaded, [url.text for url in urls], timeline))
         stack.enter_context(open_parts(loaded, cache, micro_batches or (2 if place == "cuda" else 1)))
         more = {"prefill_chunk_size": prefill_chunk, "prompt_lookup_num_tokens": prompt_lookup}
@@ -161,7 +162,7 @@ def _decode(
     """Runs transformers' generate; returns what it gave."""
     network: Any = loaded.model
     tokenizer: Any = loaded.tokenizer
-    ends = _end_tokens(network, tokenizer)
+    ends = end_tokens(network, tokenizer)
     pad = tokenizer.pad_token_id or 0
     # A fresh configuration: the model's own may ask for sampling or penalties, and then the tokens would not be greedy.
     network.generation_config = type(network.generation_config)(eos_token_id=list(ends) or None, pad_token_id=pad)
@@ -186,36 +187,6 @@ def _decode(
 def _cache_keyword(network: Any) -> str:
     """transformers renamed it in 5.24 and warns of the old name."""
     return "cache" if "cache" in inspect.signature(network.forward).parameters else "past_key_values"
-
-
-def _end_tokens(network: Any, tokenizer: Any) -> tuple[int, ...]:
-    """The tokens that end a text: the model's own, else the tokenizer's, else none."""
-    found = network.generation_config.eos_token_id
-    if found is None:
-        found = tokenizer.eos_token_id
-    if found is None:
-        return ()
-    return tuple(found) if isinstance(found, (list, tuple)) else (int(found),)
-
-
-def _position_limit(config: Any) -> int | None:
-    limit = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
-    return int(limit) if limit else None
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """What libraries raise for a bad model, prompt or URL becomes a UserError with the same text."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (ValueError, NotImplementedError, OSError) as error:
-        raise UserError(one_line(error)) from error
-    except ModuleNotFoundError as error:
-        if error.name not in _MODEL_PACKAGES:
-            raise
-        raise UserError(f"the model needs {error.name}, which is not installed: pip install 'nearkv[torch]'") from error
 
 
 def _ignore(*_: object) -> None:

@@ -8,9 +8,10 @@ take for the same are different.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import Syscalls
 
 from nearkv.errors import UserError
-from nearkv.session.journal import Found, Journal, read_journal
+from nearkv.session.journal import Found, Journal, read_journal, read_records
 from nearkv.session.records import Header
 from nearkv.volume_identity import sync_folder
 
@@ -74,9 +75,18 @@ class SessionFolder:
         if path.exists():
             raise UserError(f"there is a session {name!r} already; resume it, remove it or take another name")
         self._make()
-        created = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        header = Header(name, tenant, secrets.token_hex(8), model, created)
+        header = Header(name, tenant, secrets.token_hex(8), model, _now())
         return Journal.create(path, header, every=every, syscalls=self._syscalls), header
+
+    def copy(self, header: Header, name: str, session: str) -> None:
+        """A session that has every record of the one with `header`; durable when this returns."""
+        source = self._known(header.name, header.tenant)
+        path = self.path_of(name, header.tenant)
+        if path.exists():
+            raise UserError(f"there is a session {name!r} already; take another name")
+        records = read_records(source)
+        copy = replace(header, name=name, session=session, created=_now())
+        Journal.create(path, copy, records=records[1:], every=0, syscalls=self._syscalls).close()
 
     def open(
         self, name: str, *, tenant: str = DEFAULT_TENANT, every: int = 1, accept_damage: bool = False
@@ -88,6 +98,24 @@ class SessionFolder:
     def read(self, name: str, tenant: str = DEFAULT_TENANT) -> Found:
         """Also while another process has the volume open."""
         return read_journal(self._known(name, tenant))
+
+    def salt(self, tenant: str = DEFAULT_TENANT) -> bytes:
+        """What keeps the tenant's keys from those of others; made when it is first asked for."""
+        digest = hashlib.sha256(check_label("tenant", tenant).encode()).hexdigest()[:32]
+        path = self.path / f"{digest}.salt"
+        try:
+            if not path.exists():
+                self._make()
+                new = path.with_suffix(".new")
+                with open(new, "wb", opener=_private) as file:
+                    file.write(secrets.token_bytes(32))
+                    file.flush()
+                    os.fsync(file.fileno())
+                new.rename(path)
+                sync_folder(self.path)
+            return path.read_bytes()
+        except OSError as error:
+            raise StorageError(f"the tenant's salt: {error.strerror}", path=str(path)) from error
 
     def entries(self, tenant: str | None = None) -> Iterator[Entry]:
         """All journals, by name, damaged ones (whose tenant is not known) last."""
@@ -123,6 +151,14 @@ class SessionFolder:
             sync_folder(self.path.parent)
         except OSError as error:
             raise StorageError(f"cannot be made: {error.strerror}", path=str(self.path)) from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _entry(path: Path) -> Entry:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,14 +46,12 @@ def read_journal(path: Path, *, accept_damage: bool = False) -> Found:
     VolumeDamaged with its offset, unless `accept_damage` takes what comes before it. VolumeDamaged also for a file
     whose records make no session; StorageError where it cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(NBYTES_MAX + 1)
-    except OSError as error:
-        raise StorageError(
-            f"cannot be read: {error.strerror}", path=str(path), errno_name=errno.errorcode.get(error.errno or 0, "")
-        ) from error
-    return _judge(path, data, accept_damage)[0]
+    return _judge(path, _read(path), accept_damage)[0]
+
+
+def read_records(path: Path) -> list[Record]:
+    """Every record; raises as `read_journal`."""
+    return [decode(frame) for frame in _judge(path, _read(path), False)[1].frames]
 
 
 class Journal:
@@ -72,8 +70,16 @@ class Journal:
         self.write_nbytes = self.syncs = 0
 
     @classmethod
-    def create(cls, path: Path, header: Header, *, every: int = 1, syscalls: Syscalls | None = None) -> Self:
-        """A new journal, durable with its header when this returns; FileExistsError when the file exists."""
+    def create(
+        cls,
+        path: Path,
+        header: Header,
+        *,
+        records: Sequence[Record] = (),
+        every: int = 1,
+        syscalls: Syscalls | None = None,
+    ) -> Self:
+        """A new journal, durable with header and `records` when this returns; FileExistsError when the file exists."""
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         new = path.with_name(path.name + ".new")
@@ -81,7 +87,8 @@ class Journal:
         journal = cls._opened(new, os.O_CREAT | os.O_EXCL, every, syscalls, 0, 0)
         try:
             _private(new)
-            journal.append(header)
+            for record in (header, *records):
+                journal._put(record)
             journal.sync()
             new.rename(path)
             sync_folder(path.parent)
@@ -100,11 +107,7 @@ class Journal:
         cls, path: Path, *, every: int = 1, accept_damage: bool = False, syscalls: Syscalls | None = None
     ) -> tuple[Self, Found]:
         """Opens to go on behind the last whole record; what follows it is cut off. Raises as `read_journal`."""
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise _storage("cannot be read", path, error) from error
-        found, scan = _judge(path, data, accept_damage)
+        found, scan = _judge(path, _read(path), accept_damage)
         journal = cls._opened(path, 0, every, syscalls, len(scan.frames), scan.end)
         try:
             if scan.rest_nbytes:
@@ -125,19 +128,7 @@ class Journal:
 
     def append(self, record: Record) -> None:
         """StorageError when it cannot be written; then it is not in the journal, and may be appended again."""
-        if self._failed:
-            raise StorageError(self._failed, path=str(self.path))
-        kind, payload = encode(record)
-        data = memoryview(frames.pack(kind, self._serial, self._durable, payload))
-        done = 0
-        while done < data.nbytes:
-            put = self._call("write", partial(self._calls.pwritev, self._fd, data[done:], self._end + done))
-            if put == 0:
-                raise StorageError(f"write stalled after {done} of {data.nbytes} bytes", path=str(self.path))
-            done += put
-        self._serial += 1
-        self._end += data.nbytes
-        self.write_nbytes += data.nbytes
+        self._put(record)
         waiting = self._serial - self._durable
         if not isinstance(record, Token) or (self.every and waiting >= self.every):
             self.sync()
@@ -166,6 +157,21 @@ class Journal:
             self._fd = -1
             self._calls.close(fd)
 
+    def _put(self, record: Record) -> None:
+        if self._failed:
+            raise StorageError(self._failed, path=str(self.path))
+        kind, payload = encode(record)
+        data = memoryview(frames.pack(kind, self._serial, self._durable, payload))
+        done = 0
+        while done < data.nbytes:
+            put = self._call("write", partial(self._calls.pwritev, self._fd, data[done:], self._end + done))
+            if put == 0:
+                raise StorageError(f"write stalled after {done} of {data.nbytes} bytes", path=str(self.path))
+            done += put
+        self._serial += 1
+        self._end += data.nbytes
+        self.write_nbytes += data.nbytes
+
     @classmethod
     def _opened(cls, path: Path, flags: int, every: int, syscalls: Syscalls | None, serial: int, nbytes: int) -> Self:
         if every < 0:
@@ -185,6 +191,14 @@ class Journal:
                 continue
             except OSError as error:
                 raise _storage(f"{what} failed", self.path, error) from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(NBYTES_MAX + 1)
+    except OSError as error:
+        raise _storage("cannot be read", path, error) from error
 
 
 def _judge(path: Path, data: bytes, accept_damage: bool) -> tuple[Found, frames.Scan]:

@@ -33,6 +33,8 @@ class Plan:
 def plan(state: SessionState, stored: int) -> Plan:
     """Brings a cache that holds the K and V of tokens [0, stored) to what it held when the last record was written."""
     keep = min(stored, state.cached)
+    if keep < state.adopted:
+        keep = 0
     broken = next((p for p in state.prefills if p.first < keep < p.end), None)
     if broken is not None:
         keep = broken.first
@@ -41,6 +43,10 @@ def plan(state: SessionState, stored: int) -> Plan:
 
 def _forwards(state: SessionState, keep: int) -> Iterator[Forward]:
     position = keep
+    if position < state.adopted:
+        # How another session computed them is not known here.
+        yield Forward(0, state.adopted)
+        position = state.adopted
     prefills = {p.first: p for p in state.prefills}
     while position < state.cached:
         prefill = prefills.get(position)

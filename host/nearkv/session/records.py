@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a journal says, record by record, and what a session is after all of them. Pure; knows no file and no page.
 
-A journal begins with `Header`. Then come turns: `Turn` (how its tokens are chosen), `Prompt` (the tokens that one
-prefill computes), `Token` (a generated one each), `TurnEnd`. `Crop` drops tokens from a length on.
+A journal begins with `Header`. Then come turns: `Turn` (how its tokens are chosen), perhaps `Adopted` (K and V that are
+there already), `Prompt` (the tokens that one prefill computes), `Token` (a generated one each), `TurnEnd`. `Crop` drops
+tokens from a length on.
 """
 
 from __future__ import annotations
@@ -83,6 +84,13 @@ class Prompt:
 
 
 @dataclass(frozen=True)
+class Adopted:
+    """The first `tokens` of the next prompt have K and V from a session that began alike."""
+
+    tokens: int
+
+
+@dataclass(frozen=True)
 class Token:
     """A generated token."""
 
@@ -103,7 +111,7 @@ class Crop:
     length: int
 
 
-Record = Header | Turn | Prompt | Token | TurnEnd | Crop
+Record = Header | Turn | Adopted | Prompt | Token | TurnEnd | Crop
 
 
 @dataclass(frozen=True)
@@ -120,8 +128,9 @@ class Prefill:
 class SessionState:
     """All tokens, the turn under way, and where K and V of each token came from.
 
-    The K and V of tokens [0, `cached`) have been computed: those in `prefills` together, each other one in a step of
-    its own. The newest token is never among them, since only the step after it computes them.
+    The K and V of tokens [0, `cached`) have been computed: the first `adopted` by another session, those in `prefills`
+    together, each other one in a step of its own. The newest token is never among them, since only the step after it
+    computes them.
     """
 
     header: Header | None = None
@@ -129,6 +138,7 @@ class SessionState:
     turn: Turn | None = None
     prompt_end: int = 0
     cached: int = 0
+    adopted: int = 0
     prefills: list[Prefill] = field(default_factory=list)
     turns: int = 0
     last_sampling: Sampling = field(default_factory=Sampling)
@@ -147,9 +157,15 @@ class SessionState:
         elif isinstance(record, Turn):
             self._require(self.turn is None, record, "while a turn is under way")
             self.turn, self.prompt_end, self.last_sampling = record, 0, record.sampling
+        elif isinstance(record, Adopted):
+            self._require(self.turn is not None and not self.tokens and not self.cached, record, "behind other tokens")
+            self.adopted = record.tokens
         elif isinstance(record, Prompt):
             self._require(self.turn is not None and not self.prompt_end, record, "where no prompt can be")
+            self._require(len(record.tokens) > self.adopted or bool(self.tokens), record, "shorter than what it shares")
             self._grow(record.tokens)
+            if not self.cached:
+                self.cached = self.adopted
             self.prompt_end = len(self.tokens)
         elif isinstance(record, Token):
             self._require(self.turn is not None and self.prompt_end > 0, record, "before any prompt")
@@ -166,6 +182,7 @@ class SessionState:
             self._require(record.length <= len(self.tokens), record, f"with {len(self.tokens)} tokens")
             del self.tokens[record.length :]
             self.turn, self.cached = None, min(self.cached, record.length)
+            self.adopted = min(self.adopted, record.length)
             self.prefills = [
                 Prefill(p.first, min(p.end, record.length), p.chunk) for p in self.prefills if p.first < record.length
             ]
@@ -192,6 +209,8 @@ def encode(record: Record) -> tuple[int, bytes]:
         return 4, _TOKEN.pack(record.token)
     if isinstance(record, TurnEnd):
         return 5, record.reason.encode()
+    if isinstance(record, Adopted):
+        return 7, _LENGTH.pack(record.tokens)
     return 6, _LENGTH.pack(record.length)
 
 
@@ -248,6 +267,7 @@ _DECODERS: dict[int, Callable[[bytes], Record]] = {
     4: lambda payload: Token(_TOKEN.unpack(payload)[0]),
     5: _turn_end,
     6: lambda payload: Crop(_LENGTH.unpack(payload)[0]),
+    7: lambda payload: Adopted(_LENGTH.unpack(payload)[0]),
 }
 
 

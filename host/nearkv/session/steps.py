@@ -17,6 +17,7 @@ from nearkv.session.journal import Journal
 from nearkv.session.plan import plan
 from nearkv.session.records import (
     TOKENS_MAX,
+    Adopted,
     Crop,
     Prompt,
     Record,
@@ -128,21 +129,27 @@ class SessionSteps:
         sampling: Sampling | None = None,
         chunk: int = 0,
         ends: Collection[int] = (),
+        adopted: int = 0,
         on_token: OnToken | None = None,
     ) -> Reply:
         """A turn: the tokens of `prompt`, then up to `max_new_tokens` new ones, the last perhaps one of `ends`.
 
-        A turn that is still under way is ended as it is. `on_token` is called when a token is in the journal.
+        A turn that is still under way is ended as it is. `adopted`: in an empty session, so many of the prompt's tokens
+        have K and V in the cache already. `on_token` is called when a token is in the journal.
         """
         self._require_open()
         turn = Turn(sampling or self._state.last_sampling, max_new_tokens, chunk)
         tokens = _checked(prompt)
+        if adopted and (self._state.tokens or not 0 < adopted < len(tokens)):
+            raise UserError(f"adopted = {adopted}; less than the {len(tokens)} tokens of a first prompt is allowed")
         size = len(self._state.tokens) + len(tokens) + max_new_tokens
         if size > TOKENS_MAX:
             raise UserError(f"the session would have {size} tokens; {TOKENS_MAX} are allowed")
         if self._state.turn is not None:
             self._write(TurnEnd("cut"))
         self._write(turn)
+        if adopted:
+            self._write(Adopted(adopted))
         self._write(Prompt(tokens))
         return self.go_on(ends=ends, on_token=on_token)
 

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pieces of an open session and how they hang together: model, store, journal, cache. Needs torch.
+
+A session's K and V are the store's sequence that bears the session's id. It is made with the first prompt, so that it
+can begin with what others have stored, and goes with the journal.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearkv.adapters.transformers import NearStorageCache
+from nearkv.adapters.transformers.network import SequenceNetwork
+from nearkv.adapters.transformers.support import check_config
+from nearkv.errors import UserError
+from nearkv.kvstore import KVStore
+from nearkv.models.facts import end_tokens, position_limit
+from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
+from nearkv.session.keys import extent_keys
+from nearkv.session.records import Header, Sampling, replay
+from nearkv.session.steps import Network, Restored, SessionSteps
+
+if TYPE_CHECKING:
+    from nearkv.timeline import Timeline
+
+
+class SessionParts:
+    """The pieces of an open session. `stack` closes them; `open` comes first."""
+
+    def __init__(
+        self, loaded: Any, urls: list[str], folder: Path, stack: ExitStack, timeline: Timeline | None, share: bool
+    ) -> None:
+        self.model, self.tokenizer, self.share = loaded.model, loaded.tokenizer, share
+        self.layout = check_config(loaded.model.config.get_text_config(decoder=True), loaded.name).layout
+        self.limit = position_limit(loaded.model.config)
+        self.ends = end_tokens(loaded.model, loaded.tokenizer)
+        self.store: KVStore = stack.enter_context(KVStore.open(self.layout, urls, timeline=timeline))
+        self.folder = SessionFolder(folder)
+        self._stack, self._network = stack, LaterNetwork()
+        self._sequence: int | None = None
+        self.restored = Restored(0, 0, 0)
+
+    @property
+    def has_sequence(self) -> bool:
+        return self._sequence is not None
+
+    def open(self, name: str, tenant: str, every: int) -> None:
+        self._remove_orphans()
+        if self.folder.exists(name, tenant):
+            self.journal, found = self.folder.open(name, tenant=tenant, every=every)
+            state = found.state
+            assert state.header is not None
+            self.header: Header = state.header
+        else:
+            self.journal, self.header = self.folder.create(name, self.layout.model, tenant=tenant, every=every)
+            state = replay([self.header])
+        self._stack.enter_context(self.journal)
+        if self.header.model != self.layout.model:
+            raise UserError(f"session {name!r} is of model {self.header.model!r}; this is {self.layout.model!r}")
+        self.steps = SessionSteps(self.journal, state, self._network)
+        if self._sequence_name in self.store.names():
+            self._adopt(self.store.open_sequence(self._sequence_name))
+        elif self.steps.tokens:
+            self._adopt(self.store.add_sequence(self._sequence_name))
+
+    def begin(self, prompt: Sequence[int]) -> int:
+        """The sequence exists when this returns; tokens of the prompt that it holds already."""
+        if self.has_sequence:
+            return 0
+        keys = extent_keys(self.layout, self.folder.salt(self.header.tenant), prompt[:-1]) if self.share else []
+        self._adopt(self.store.add_sequence(self._sequence_name, keys=keys))
+        return self._network.cached
+
+    def label(self) -> None:
+        """Later sessions find what this one has stored."""
+        if self._sequence is not None and self.share:
+            salt = self.folder.salt(self.header.tenant)
+            self.store.label(self._sequence, extent_keys(self.layout, salt, self.steps.tokens[: self._network.cached]))
+
+    def fork(self, name: str) -> None:
+        if self.folder.exists(name, self.header.tenant):
+            raise UserError(f"there is a session {name!r} already; take another name")
+        session = secrets.token_hex(8)
+        if self._sequence is not None:
+            self.store.fork_named(self._sequence, SEQUENCE_PREFIX + session)
+        self.journal.sync()
+        self.folder.copy(self.header, name, session)
+
+    def text_of(self, ids: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+    @property
+    def _sequence_name(self) -> str:
+        return SEQUENCE_PREFIX + self.header.session
+
+    def _adopt(self, sequence: int) -> None:
+        self._sequence = sequence
+        cache = self._stack.enter_context(
+            NearStorageCache(self.model.config, store=self.store, sequences=[sequence], model_name=self.layout.model)
+        )
+        self._network.set(SequenceNetwork(self.model, cache, self.store.flush))
+
+    def _remove_orphans(self) -> None:
+        """K and V that no journal names: a session was being made or removed when the process ended."""
+        known = {e.found.state.header.session for e in self.folder.entries() if e.found and e.found.state.header}
+        if any(entry.found is None for entry in self.folder.entries()):
+            return  # what a journal that cannot be read names is not known
+        for name in self.store.names():
+            if name.startswith(SEQUENCE_PREFIX) and name.removeprefix(SEQUENCE_PREFIX) not in known:
+                self.store.delete(name)
+
+
+class LaterNetwork:
+    """A `Network` that comes with the first prompt, when it is known what its cache can begin with; empty before."""
+
+    def __init__(self) -> None:
+        self._inner: Network | None = None
+
+    def set(self, network: Network) -> None:
+        self._inner = network
+
+    @property
+    def cached(self) -> int:
+        return 0 if self._inner is None else self._inner.cached
+
+    def crop(self, tokens: int) -> None:
+        if self._inner is not None:
+            self._inner.crop(tokens)
+
+    def flush(self) -> None:
+        if self._inner is not None:
+            self._inner.flush()
+
+    def forward(self, tokens: Sequence[int]) -> Any:
+        return self._there().forward(tokens)
+
+    def choose(self, scores: Any, sampling: Sampling, position: int) -> int:
+        return self._there().choose(scores, sampling, position)
+
+    def _there(self) -> Network:
+        if self._inner is None:
+            raise RuntimeError("the session has no cache yet")
+        return self._inner
