@@ -17,6 +17,7 @@ from rich.console import Console
 from nearkv.cli.printer import TextPrinter
 from nearkv.cli.progress import Progress
 from nearkv.cli.run import Run
+from nearkv.cli.session_turn import SessionOptions, SessionTold, run_turn, session_options
 from nearkv.cli.table import two_columns
 from nearkv.config import DEFAULT_MODEL, DEFAULT_NEW_TOKENS, load_settings
 from nearkv.errors import UserError
@@ -45,6 +46,7 @@ class Request:
     raw: bool
     as_json: bool
     trace: Path | None
+    session: SessionOptions | None = None
 
 
 def command(
@@ -88,9 +90,25 @@ def command(
     trace: Annotated[
         Path | None, typer.Option(help="Write what host, link, drive and kernel did when, for ui.perfetto.dev.")
     ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(help="Go on with this session, or begin it; without a prompt finish the turn that was cut off."),
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="With --session: whose it is; tenants share nothing.")] = None,
+    journal_every: Annotated[
+        int | None,
+        typer.Option(min=0, help="With --session: sync the journal after so many tokens (0: after turns). Default: 1."),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="With --session: draw tokens; 0 takes the most probable one.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="With --session: draw among so many tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="With --session: draw among this share of probability.")] = None,
+    seed: Annotated[int | None, typer.Option(help="With --session: what the draws depend on.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> Run:
-    """Generate text greedily, its KV cache on the cards."""
+    """Generate text, its KV cache on the cards: greedily, unless a session is told to draw."""
+    options = session_options(session, tenant, journal_every, temperature, top_k, top_p, seed)
     request = Request(
         model=model,
         prompts=tuple(prompt or ()),
@@ -105,26 +123,31 @@ def command(
         raw=raw,
         as_json=as_json,
         trace=trace,
+        session=options,
     )
     return Run(partial(run, request), debug)
 
 
 def run(request: Request) -> int:
     prompts = [*request.prompts, *(read_prompt(path) for path in request.prompt_files)]
-    if not prompts:
+    if not prompts and request.session is None:
         raise UserError("no prompt: give --prompt TEXT or --prompt-file FILE")
     timeline = None
     if request.trace is not None:
         timeline = Timeline()
         write_trace(request.trace, timeline)  # what cannot be written shows before the work
-    result = _generate(request, prompts, timeline)
+    told = SessionTold()
+    if request.session is None:
+        result = _generate(request, prompts, timeline)
+    else:
+        result, told = _session_turn(request, request.session, prompts, timeline)
     if request.trace is not None and timeline is not None:
         write_trace(request.trace, timeline)
     if request.as_json:
-        sys.stdout.write(json.dumps(document(result), indent=2) + "\n")
+        sys.stdout.write(json.dumps(document(result) | told.document, indent=2) + "\n")
     else:
         sys.stdout.write("\n")
-        Console(file=sys.stdout).print(two_columns(rows(result)))
+        Console(file=sys.stdout).print(two_columns([*told.rows, *rows(result)]))
     return 0
 
 
@@ -178,6 +201,41 @@ def _generate(request: Request, prompts: list[str], timeline: Timeline | None) -
             on_end=printer.end,
             timeline=timeline,
         )
+
+
+def _session_turn(
+    request: Request, session: SessionOptions, prompts: list[str], timeline: Timeline | None
+) -> tuple[GenerationResult, SessionTold]:
+    for name in ("micro_batches", "prompt_lookup"):
+        if getattr(request, name) is not None:
+            raise UserError(f"--{name.replace('_', '-')} does not go with --session: its steps are of one token each")
+    if len(prompts) > 1:
+        raise UserError(f"{len(prompts)} prompts; a turn of a session has one")
+    printer = TextPrinter(_discard if request.as_json else _write, ["turn"])
+    settings = load_settings()
+    with closing(printer), Progress(Console(stderr=True)) as progress:
+
+        def on_text(index: int, piece: str) -> None:
+            progress.stop()
+            printer.text(index, piece)
+
+        result, told = run_turn(
+            session,
+            prompts[0] if prompts else None,
+            model=request.model,
+            cards=request.cards or settings.cards,
+            max_new_tokens=request.max_new_tokens,
+            threads=request.threads or settings.threads,
+            device=request.device,
+            prefill_chunk=request.prefill_chunk,
+            cache_dir=settings.cache_dir,
+            chat_template=not request.raw,
+            on_stage=progress.stage,
+            on_text=on_text,
+            timeline=timeline,
+        )
+        printer.end(0)
+    return result, told
 
 
 def _write(text: str) -> None:
