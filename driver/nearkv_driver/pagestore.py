@@ -65,15 +65,23 @@ class PageFile:
         self._grown = calls.size(fd)  # what writes may use; asking the system at each would cost as much as a call
 
     @classmethod
-    def open(cls, path: str | Path, *, create: bool, direct: bool = True, syscalls: Syscalls | None = None) -> Self:
-        """Opens an existing file, or with `create` makes an empty one (it must not exist).
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        create: bool,
+        direct: bool = True,
+        writable: bool = True,
+        syscalls: Syscalls | None = None,
+    ) -> Self:
+        """Opens an existing file, or with `create` makes an empty one (it must not exist); not `writable`: to read.
 
         With `direct` a page is moved to see that O_DIRECT works here; DirectIoUnavailable when not, and a file that was
         made is removed again.
         """
         calls: Syscalls = syscalls if syscalls is not None else SystemCalls()
         text = os.fspath(path)
-        flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT | os.O_EXCL if create else 0)
         try:
             fd = calls.open(text, flags | (os.O_DIRECT if direct else 0))
         except OSError as error:
@@ -85,7 +93,7 @@ class PageFile:
             raise _failed("open", text, error) from error
         file = cls(text, fd, direct, calls)
         try:
-            if direct:
+            if direct and writable:
                 file._probe()
         except BaseException:
             file.close()

@@ -20,7 +20,7 @@ from pathlib import Path
 from nearkv_driver.errors import StorageError
 
 from nearkv.volume_errors import VolumeDamaged
-from nearkv.volume_schema import upgrade
+from nearkv.volume_schema import check_version, upgrade
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,24 @@ class VolumeIndex:
     Several threads may use it: one method runs at a time.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, writable: bool = True) -> None:
+        """Not `writable`: for reading beside the process that writes it; VolumeMismatch for an older version then."""
         self._path = path
         self._using = threading.RLock()
+        uri = f"{path.absolute().as_uri()}?mode={'rwc' if writable else 'ro'}"
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
             raise StorageError(f"cannot open the index: {error}", path=str(path)) from error
         try:
             with self._errors():
-                self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.execute("PRAGMA synchronous=FULL")
-                self._db.execute("PRAGMA foreign_keys=ON")
-                upgrade(self._db, path)
+                if writable:
+                    self._db.execute("PRAGMA journal_mode=WAL")
+                    self._db.execute("PRAGMA synchronous=FULL")
+                    self._db.execute("PRAGMA foreign_keys=ON")
+                    upgrade(self._db, path)
+                else:
+                    check_version(self._db, path)
         except BaseException:
             self._db.close()
             raise

@@ -38,6 +38,13 @@ ALTER TABLE sequences ADD COLUMN used_ns INTEGER NOT NULL DEFAULT 0;
 )
 
 
+def check_version(db: sqlite3.Connection, path: Path) -> None:
+    """VolumeMismatch unless the index is of this version."""
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    if found != VERSION:
+        raise VolumeMismatch(str(path.parent), "index version", wanted=VERSION, found=found)
+
+
 def upgrade(db: sqlite3.Connection, path: Path) -> None:
     """Brings the index to VERSION, a step at a time, each whole or not at all. VolumeMismatch for a later one."""
     (found,) = db.execute("PRAGMA user_version").fetchone()

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads every page that a volume's index names and compares it with its checksum. Changes nothing and needs no card.
+
+It may run while another process writes the volume: a page that the index names is never written again. Space that is
+given back meanwhile may be, so a page that differs counts only if the index still names it afterwards.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from nearkv_driver.errors import StorageError
+from nearkv_driver.pagestore import PageFile, aligned_buffer, page_crcs
+from nearkv_driver.regmap import PAGE_BYTES
+from numpy.typing import NDArray
+
+from nearkv.layout import ModelLayout
+from nearkv.pages import GroupMap
+from nearkv.requests import Requests
+from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_identity import read_identity
+from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
+
+# One request: enough that the drive is not kept busy with small ones.
+_READ_NBYTES = 1 << 20
+
+OnRead = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class BadPage:
+    """A page that differs from its checksum, or (`error`) could not be read. `token` is the first that it holds."""
+
+    path: str
+    sequence: str
+    layer: int
+    head: int
+    is_value: bool
+    token: int
+    error: str = ""
+
+    def __str__(self) -> str:
+        kind = "V" if self.is_value else "K"
+        what = self.error or "differs from its checksum"
+        return f"{self.path}: layer {self.layer}, KV head {self.head}, {kind}, page of token {self.token}: {what}"
+
+
+@dataclass(frozen=True)
+class Scrubbed:
+    """What was read, and what is bad, by sequence and then by token."""
+
+    nbytes: int
+    bad: tuple[BadPage, ...]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Neighbouring pages, and what their checksums are: `crcs` [layers, heads, 2, pages], from `layer` and `token` on.
+
+    Of each (layer, head, K or V) `stride` pages lie in the volume, of which the first ones count.
+    """
+
+    place: Place
+    tag: bytes
+    offset: int
+    layer: int
+    token: int
+    crcs: NDArray[np.uint32]
+    stride: int
+
+    @property
+    def nbytes(self) -> int:
+        layers, heads, kinds, _ = self.crcs.shape
+        return int(layers * heads * kinds) * self.stride * PAGE_BYTES
+
+
+class Scrubber:
+    """One volume's folder, opened for reading. A context manager."""
+
+    def __init__(self, folder: Path, *, direct: bool = True) -> None:
+        """VolumeDamaged or StorageError where the folder holds no volume that can be read."""
+        identity = read_identity(folder)
+        if identity is None:
+            raise StorageError("holds no volume", path=str(folder))
+        self.folder, self._direct = folder, direct
+        self.identity = identity
+        self.layout = ModelLayout(
+            identity.model, identity.layers, identity.kv_heads, identity.kv_heads, identity.head_size, identity.dtype
+        )
+        self._index = VolumeIndex(folder / "index.sqlite", writable=False)
+        self._files: dict[int, PageFile] = {}
+        self._opening = threading.Lock()
+        self._requests = Requests(f"scrub of {folder}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._requests.close()
+        for file in self._files.values():
+            file.close()
+        self._index.close()
+
+    def names(self) -> list[str]:
+        return self._index.names()
+
+    def record(self, name: str) -> SequenceRecord | None:
+        return self._index.find(name)
+
+    def nbytes(self, name: str) -> int:
+        """What `scrub` will read."""
+        record = self._index.find(name)
+        return sum(run.nbytes for run in self._runs(record)) if record else 0
+
+    def scrub(self, name: str, on_read: OnRead | None = None) -> Scrubbed:
+        """Every page of the sequence; KeyError for a name that the index does not have."""
+        record = self._index.find(name)
+        if record is None:
+            raise KeyError(f"no sequence is named {name!r}")
+        runs = list(self._runs(record))
+        bad: list[tuple[_Run, BadPage]] = []
+        step = 2 * self._requests.depth
+        for first in range(0, len(runs), step):
+            some = runs[first : first + step]
+            found: list[list[BadPage]] = [[] for _ in some]
+            self._requests.run([partial(self._check, record, run, into) for run, into in zip(some, found, strict=True)])
+            for run, pages in zip(some, found, strict=True):
+                bad += [(run, page) for page in pages]
+                if on_read is not None:
+                    on_read(run.nbytes)
+        now = self._index.find(name) if bad else None
+        named = set(_places(now)) if now is not None else set()
+        still = [page for run, page in bad if (run.place, run.tag) in named]
+        still.sort(key=lambda page: (page.token, page.layer, page.head, page.is_value))
+        return Scrubbed(sum(run.nbytes for run in runs), tuple(still))
+
+    def _runs(self, record: SequenceRecord) -> Iterator[_Run]:
+        layout, heads = self.layout, len(record.heads)
+        shape = (-1, layout.layers, heads, layout.unit_pages, 2)
+        blobs = b"".join(spill.crcs for spill in record.spills)
+        if len(blobs) != record.stored // layout.unit_tokens * layout.layers * heads * layout.unit_pages * 8:
+            raise VolumeDamaged(f"sequence {record.name!r}: checksums do not fit the layout", path=str(self.folder))
+        units = np.frombuffer(blobs, "<u4").reshape(shape)
+        at_once = max(1, _READ_NBYTES // (heads * layout.extent_nbytes))
+        for extent, (place, tag) in enumerate(zip(record.groups, record.tags, strict=True)):
+            here = units[extent * layout.extent_units : (extent + 1) * layout.extent_units]
+            # [layers, heads, 2, pages of all units in order of tokens]
+            crcs = here.transpose(1, 2, 4, 0, 3).reshape(layout.layers, heads, 2, -1)
+            for layer in range(0, layout.layers, at_once):
+                offset = GroupMap(layout, heads).offset(layer, 0)
+                some = crcs[layer : layer + at_once]
+                yield _Run(place, tag, offset, layer, extent * layout.extent_tokens, some, layout.extent_pages)
+        if record.tail and record.tail.tokens:
+            tail = record.tail
+            crcs = np.frombuffer(tail.crcs, "<u4")
+            if crcs.size != layout.layers * heads * 2 * layout.unit_pages:
+                raise VolumeDamaged(f"sequence {record.name!r}: checksums do not fit the layout", path=str(self.folder))
+            crcs = crcs.reshape(layout.layers, heads, 2, layout.unit_pages)
+            yield _Run(tail.place, b"", tail.part * crcs.size * PAGE_BYTES, 0, tail.first, crcs, layout.unit_pages)
+
+    def _check(self, record: SequenceRecord, run: _Run, bad: list[BadPage]) -> None:
+        file = self._file(run.place)
+        view = aligned_buffer(run.nbytes)
+        error = ""
+        try:
+            file.read_into(view, run.place.slot * self.layout.slot_nbytes + run.offset)
+        except StorageError as failed:
+            error = str(failed)
+        layers, heads, kinds, pages = run.crcs.shape
+        found = page_crcs(view).reshape(layers, heads, kinds, run.stride)[..., :pages]
+        wrong = np.ones_like(found, bool) if error else found != run.crcs
+        page_tokens = self.layout.unit_tokens / self.layout.unit_pages
+        for layer, head, kind, page in np.argwhere(wrong):
+            token = run.token + int(page * page_tokens)
+            where = run.layer + int(layer), record.heads[head], bool(kind)
+            bad.append(BadPage(file.path, record.name, *where, token, error))
+
+    def _file(self, place: Place) -> PageFile:
+        with self._opening:
+            if place.file not in self._files:
+                path = self.folder / f"data-{place.file:06d}.pages"
+                self._files[place.file] = PageFile.open(path, create=False, direct=self._direct, writable=False)
+            return self._files[place.file]
+
+
+def _places(record: SequenceRecord) -> Iterator[tuple[Place, bytes]]:
+    yield from zip(record.groups, record.tags, strict=True)
+    if record.tail:
+        yield record.tail.place, b""
