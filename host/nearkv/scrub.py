@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from nearkv.layout import ModelLayout
 from nearkv.pages import GroupMap
 from nearkv.requests import Requests
-from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_errors import PageMismatch, VolumeDamaged
 from nearkv.volume_identity import read_identity
 from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
 
@@ -146,7 +146,23 @@ class Scrubber:
         still.sort(key=lambda page: (page.token, page.layer, page.head, page.is_value))
         return Scrubbed(sum(run.nbytes for run in runs), tuple(still))
 
-    def _runs(self, record: SequenceRecord) -> Iterator[_Run]:
+    def rows(self, record: SequenceRecord, layer: int) -> NDArray[np.float16]:
+        """K and V of a layer's tokens on this volume, [2, heads, tokens, head_size]; PageMismatch for a bad page."""
+        layout, heads = self.layout, len(record.heads)
+        out = np.zeros((heads, 2, record.tokens, layout.d_pad), np.float16)
+        for run in self._runs(record, layer):
+            bad: list[BadPage] = []
+            view = self._check(record, run, bad)
+            if bad:
+                raise PageMismatch(str(bad[0]), path=str(self.folder))
+            inside = layer - run.layer
+            got = np.frombuffer(view, np.float16).reshape(run.crcs.shape[0], heads, 2, -1, layout.d_pad)[inside]
+            count = min(got.shape[2], record.tokens - run.token)
+            out[:, :, run.token : run.token + count] = got[:, :, :count]
+        return out.transpose(1, 0, 2, 3)[..., : layout.head_size]
+
+    def _runs(self, record: SequenceRecord, only: int | None = None) -> Iterator[_Run]:
+        """All pages, or at least those of layer `only`."""
         layout, heads = self.layout, len(record.heads)
         shape = (-1, layout.layers, heads, layout.unit_pages, 2)
         blobs = b"".join(spill.crcs for spill in record.spills)
@@ -158,9 +174,9 @@ class Scrubber:
             here = units[extent * layout.extent_units : (extent + 1) * layout.extent_units]
             # [layers, heads, 2, pages of all units in order of tokens]
             crcs = here.transpose(1, 2, 4, 0, 3).reshape(layout.layers, heads, 2, -1)
-            for layer in range(0, layout.layers, at_once):
+            for layer in range(0, layout.layers, at_once) if only is None else (only,):
                 offset = GroupMap(layout, heads).offset(layer, 0)
-                some = crcs[layer : layer + at_once]
+                some = crcs[layer : layer + (at_once if only is None else 1)]
                 yield _Run(place, tag, offset, layer, extent * layout.extent_tokens, some, layout.extent_pages)
         if record.tail and record.tail.tokens:
             tail = record.tail
@@ -170,7 +186,8 @@ class Scrubber:
             crcs = crcs.reshape(layout.layers, heads, 2, layout.unit_pages)
             yield _Run(tail.place, b"", tail.part * crcs.size * PAGE_BYTES, 0, tail.first, crcs, layout.unit_pages)
 
-    def _check(self, record: SequenceRecord, run: _Run, bad: list[BadPage]) -> None:
+    def _check(self, record: SequenceRecord, run: _Run, bad: list[BadPage]) -> memoryview:
+        """The pages of a run; those that are bad go to `bad`."""
         file = self._file(run.place)
         view = aligned_buffer(run.nbytes)
         error = ""
@@ -186,6 +203,7 @@ class Scrubber:
             token = run.token + int(page * page_tokens)
             where = run.layer + int(layer), record.heads[head], bool(kind)
             bad.append(BadPage(file.path, record.name, *where, token, error))
+        return view
 
     def _file(self, place: Place) -> PageFile:
         with self._opening:

@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 from nearkv_driver.errors import DirectIoUnavailable, DriverError
 
-from nearkv.cli import build, doctor, generate, xclbin
+from nearkv.cli import build, doctor, generate, sessions, xclbin
 from nearkv.cli.run import Run
 from nearkv.errors import UserError, one_line
 
@@ -32,6 +32,7 @@ app.command(name="generate")(generate.command)
 app.command(name="doctor")(doctor.command)
 app.command(name="build")(build.command)
 app.add_typer(xclbin.app, name="xclbin")
+app.add_typer(sessions.app, name="sessions")
 
 
 def _show_version(wanted: bool) -> None:

@@ -37,6 +37,10 @@ class Progress:
         """`layers` of `total` layers of the prefill are done."""
         self._bars.update(self._task, description="prefill, layers", completed=layers, total=total)
 
+    def amount(self, what: str, done: int, total: int) -> None:
+        """`done` of `total` is done of what goes on."""
+        self._bars.update(self._task, description=what, completed=done, total=total)
+
     def refresh(self) -> None:
         """Shows the state now; otherwise it is shown ten times a second."""
         self._bars.refresh()

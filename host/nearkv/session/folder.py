@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from nearkv_driver.syscalls import Syscalls
 
 from nearkv.errors import UserError
 from nearkv.session.journal import Found, Journal, read_journal, read_records
-from nearkv.session.records import Header
+from nearkv.session.records import Header, Record
 from nearkv.volume_identity import sync_folder
 
 FOLDER = "sessions"
@@ -69,24 +69,31 @@ class SessionFolder:
     def exists(self, name: str, tenant: str = DEFAULT_TENANT) -> bool:
         return self.path_of(name, tenant).exists()
 
+    def new_header(self, name: str, model: str, tenant: str = DEFAULT_TENANT) -> Header:
+        """Of a session that is to be made; UserError when there is such a session."""
+        if self.path_of(name, tenant).exists():
+            raise UserError(f"there is a session {name!r} already; resume it, remove it or take another name")
+        return Header(name, tenant, secrets.token_hex(8), model, _now())
+
     def create(self, name: str, model: str, *, tenant: str = DEFAULT_TENANT, every: int = 1) -> tuple[Journal, Header]:
         """UserError when there is such a session."""
-        path = self.path_of(name, tenant)
-        if path.exists():
-            raise UserError(f"there is a session {name!r} already; resume it, remove it or take another name")
+        header = self.new_header(name, model, tenant)
+        return self._create(header, (), every), header
+
+    def enter(self, header: Header, records: Sequence[Record]) -> None:
+        """A session with all these records, durable when this returns."""
+        self._create(header, records, 0).close()
+
+    def _create(self, header: Header, records: Sequence[Record], every: int) -> Journal:
         self._make()
-        header = Header(name, tenant, secrets.token_hex(8), model, _now())
-        return Journal.create(path, header, every=every, syscalls=self._syscalls), header
+        path = self.path_of(header.name, header.tenant)
+        return Journal.create(path, header, records=records, every=every, syscalls=self._syscalls)
 
     def copy(self, header: Header, name: str, session: str) -> None:
         """A session that has every record of the one with `header`; durable when this returns."""
         source = self._known(header.name, header.tenant)
-        path = self.path_of(name, header.tenant)
-        if path.exists():
-            raise UserError(f"there is a session {name!r} already; take another name")
-        records = read_records(source)
-        copy = replace(header, name=name, session=session, created=_now())
-        Journal.create(path, copy, records=records[1:], every=0, syscalls=self._syscalls).close()
+        copy = replace(self.new_header(name, header.model, header.tenant), session=session)
+        self.enter(copy, read_records(source)[1:])
 
     def open(
         self, name: str, *, tenant: str = DEFAULT_TENANT, every: int = 1, accept_damage: bool = False

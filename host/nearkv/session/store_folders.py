@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The volumes of one store as folders, without cards and without a model: for listing, showing, removing, verifying.
+
+What only reads works beside the process that has the volumes open; what changes something takes their locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkv.errors import UserError
+from nearkv.layout import ModelLayout
+from nearkv.scrub import BadPage, Scrubber
+from nearkv.session.folder import DEFAULT_TENANT, SEQUENCE_PREFIX, Entry, SessionFolder
+from nearkv.volume import Volume
+from nearkv.volume_identity import VolumeIdentity, read_identity
+
+OnRead = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One session: what its journal says, and tokens whose K and V the volumes hold. `error`: why it cannot be read."""
+
+    name: str
+    tenant: str
+    tokens: int
+    turns: int
+    cut_off: bool
+    stored_tokens: int
+    created: str
+    model: str
+    session: str
+    torn_nbytes: int
+    error: str = ""
+
+
+class StoreFolders:
+    """`folders` in the order of the cards; the first one has the journals. A context manager."""
+
+    def __init__(self, folders: Sequence[Path], *, direct: bool = True) -> None:
+        """UserError where one is no volume, or they are not the volumes of one store in this order."""
+        self.folders, self.sessions = tuple(folders), SessionFolder(folders[0])
+        self._direct = direct
+        self._check([self._identity(folder) for folder in folders])
+        self._stack = ExitStack()
+        self._scrubbers: list[Scrubber] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def layout(self) -> ModelLayout:
+        """Of the volumes, which do not know how many query heads share a KV head."""
+        return self._opened()[0].layout
+
+    def summaries(self, tenant: str | None = None) -> list[Summary]:
+        return [self._summary(entry) for entry in self.sessions.entries(tenant)]
+
+    def summary(self, name: str, tenant: str = DEFAULT_TENANT) -> Summary:
+        found = self.sessions.read(name, tenant)
+        return self._summary(Entry(self.sessions.path_of(name, tenant), found))
+
+    def stored_tokens(self, session: str) -> int:
+        """Tokens that every volume which has some of the session's KV heads holds; 0 where none has."""
+        records = [scrubber.record(SEQUENCE_PREFIX + session) for scrubber in self._opened()]
+        return min((record.tokens for record in records if record is not None), default=0)
+
+    def nbytes(self, session: str) -> int:
+        """What `verify` will read."""
+        return sum(scrubber.nbytes(SEQUENCE_PREFIX + session) for scrubber in self._opened())
+
+    def verify(self, session: str, on_read: OnRead | None = None) -> list[BadPage]:
+        """Every page of the session on every volume, read and compared; what is bad."""
+        bad: list[BadPage] = []
+        for scrubber in self._opened():
+            if scrubber.record(SEQUENCE_PREFIX + session) is not None:
+                bad += scrubber.scrub(SEQUENCE_PREFIX + session, on_read).bad
+        return bad
+
+    def rows(self, session: str, layer: int) -> NDArray[np.float16]:
+        """K and V of a layer, [2, kv_heads, tokens, head_size], checked; as many tokens as all volumes hold."""
+        tokens = self.stored_tokens(session)
+        layout = self.layout
+        out = np.zeros((2, layout.kv_heads, tokens, layout.head_size), np.float16)
+        for scrubber in self._opened():
+            record = scrubber.record(SEQUENCE_PREFIX + session)
+            if record is not None:
+                out[:, list(record.heads)] = scrubber.rows(record, layer)[:, :, :tokens]
+        return out
+
+    def remove(self, name: str, tenant: str = DEFAULT_TENANT) -> None:
+        """The journal first: what a crash leaves then is K and V that no journal names, which the next opening of the
+        store removes. VolumeBusy while another process has a volume open."""
+        path = self.sessions.path_of(name, tenant)
+        if not path.exists():
+            self.sessions.read(name, tenant)  # says what there is
+        with ExitStack() as stack:
+            volumes = [stack.enter_context(closing(self._locked(folder))) for folder in self.folders]
+            header = self.sessions.remove(name, tenant)
+            for volume in volumes:
+                remove_sequence(volume, SEQUENCE_PREFIX + header.session)
+
+    def _summary(self, entry: Entry) -> Summary:
+        if entry.found is None:
+            return Summary(entry.path.name, "", 0, 0, False, 0, "", "", "", 0, entry.error)
+        state = entry.found.state
+        assert state.header is not None
+        header = state.header
+        return Summary(
+            name=header.name,
+            tenant=header.tenant,
+            tokens=len(state.tokens),
+            turns=state.turns,
+            cut_off=state.turn is not None,
+            stored_tokens=min(self.stored_tokens(header.session), state.cached),
+            created=header.created,
+            model=header.model,
+            session=header.session,
+            torn_nbytes=entry.found.torn_nbytes,
+        )
+
+    def _opened(self) -> list[Scrubber]:
+        if not self._scrubbers:
+            self._scrubbers = [self._stack.enter_context(Scrubber(f, direct=self._direct)) for f in self.folders]
+        return self._scrubbers
+
+    def _locked(self, folder: Path) -> Volume:
+        identity = self._identity(folder)
+        layout = ModelLayout(
+            identity.model, identity.layers, identity.kv_heads, identity.kv_heads, identity.head_size, identity.dtype
+        )
+        return Volume(folder, identity, layout.slot_nbytes, direct=self._direct)
+
+    @staticmethod
+    def _identity(folder: Path) -> VolumeIdentity:
+        identity = read_identity(folder)
+        if identity is None:
+            raise UserError(f"{folder} holds no volume")
+        return identity
+
+    def _check(self, identities: Sequence[VolumeIdentity]) -> None:
+        count, store = identities[0].cards, identities[0].store
+        if count != len(identities):
+            raise UserError(f"{self.folders[0]} is one of {count} volumes; {len(identities)} are given")
+        for number, (identity, folder) in enumerate(zip(identities, self.folders, strict=True)):
+            if identity.store != store:
+                raise UserError(f"{folder} and {self.folders[0]} are volumes of different stores")
+            if identity.card != number:
+                raise UserError(f"{folder} is volume {identity.card} of its store; it is given as number {number}")
+
+
+def remove_sequence(volume: Volume, name: str) -> None:
+    """A named sequence that is not open is gone from the volume, its space free."""
+    record = volume.index.find(name)
+    if record is not None:
+        volume.index.delete(record.id)
+        for place in record.places:
+            volume.release(place, len(record.heads))

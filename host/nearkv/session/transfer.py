@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session as one file, in the safetensors format: its journal and, as far as they are stored, K and V of each layer.
+
+The file is read as something a stranger made: every name, shape and value is checked before anything is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkv.errors import UserError, one_line
+from nearkv.kvstore import KVStore
+from nearkv.layout import ModelLayout
+from nearkv.session import frames
+from nearkv.session.folder import SEQUENCE_PREFIX, check_label
+from nearkv.session.records import Header, JournalInvalid, Record, SessionState, decode, replay
+from nearkv.session.store_folders import StoreFolders
+
+FORMAT = "nearkv-session"
+VERSION = "1"
+_FACTS = ("model", "layers", "kv_heads", "head_size", "dtype")
+
+OnLayer = Callable[[int], None]
+
+
+def export_session(folders: StoreFolders, name: str, tenant: str, path: Path, on_layer: OnLayer | None = None) -> int:
+    """Writes the file, which must not exist; tokens whose K and V it holds. All of them are in memory meanwhile.
+
+    PageMismatch for a page that is not what it was.
+    """
+    from safetensors.numpy import save_file
+
+    if path.exists():
+        raise UserError(f"{path} exists; give another file or remove it")
+    summary = folders.summary(name, tenant)
+    layout, tokens = folders.layout, summary.stored_tokens
+    tensors: dict[str, NDArray[Any]] = {"journal": np.fromfile(folders.sessions.path_of(name, tenant), np.uint8)}
+    for layer in range(layout.layers) if tokens else ():
+        tensors[f"kv.{layer}"] = np.ascontiguousarray(folders.rows(summary.session, layer)[:, :, :tokens])
+        if on_layer is not None:
+            on_layer(layer)
+    facts = {"format": FORMAT, "version": VERSION, "tokens": str(tokens), **_facts(layout)}
+    part = path.with_name(path.name + ".part")
+    try:
+        save_file(tensors, part, metadata=facts)
+        part.rename(path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {one_line(error)}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return tokens
+
+
+class SessionFile:
+    """An exported session, opened and checked, K and V apart, which are checked as they are read. A context manager."""
+
+    def __init__(self, path: Path) -> None:
+        """UserError that says what is wrong with the file."""
+        from safetensors import SafetensorError, safe_open
+
+        self.path = path
+        try:
+            opener: Any = safe_open
+            self._file = opener(path, framework="np").__enter__()
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"{path} cannot be read: {one_line(error)}") from error
+        try:
+            self._read(self._file.metadata() or {})
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> SessionFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.__exit__(None, None, None)
+
+    def rows(self, layer: int, layout: ModelLayout) -> NDArray[np.float16]:
+        """[2, kv_heads, tokens, head_size], all finite."""
+        rows: NDArray[np.float16] = self._file.get_tensor(f"kv.{layer}")
+        wanted = (2, layout.kv_heads, self.tokens, layout.head_size)
+        if rows.dtype != np.float16 or rows.shape != wanted:
+            raise UserError(
+                f"{self.path}: kv.{layer} is {rows.dtype} {list(rows.shape)}; float16 {list(wanted)} is expected"
+            )
+        if not np.isfinite(rows).all():
+            raise UserError(f"{self.path}: kv.{layer} holds Inf or NaN; stored values are finite")
+        return rows
+
+    def check(self, layout: ModelLayout) -> None:
+        """UserError unless the session is of the store's model and shape."""
+        for name, wanted in _facts(layout).items():
+            if self._facts[name] != wanted:
+                raise UserError(f"{self.path}: {name} is {self._facts[name]!r}, the store has {wanted!r}")
+
+    def _read(self, facts: dict[str, str]) -> None:
+        if facts.get("format") != FORMAT:
+            raise UserError(f"{self.path} is not an exported session")
+        if facts.get("version") != VERSION:
+            raise UserError(f"{self.path}: version {facts.get('version')!r}; this program reads {VERSION!r}")
+        missing = [name for name in (*_FACTS, "tokens") if name not in facts]
+        if missing:
+            raise UserError(f"{self.path} lacks {missing[0]!r}")
+        self._facts = facts
+        self.records, self.state = self._journal()
+        layers = self._number("layers", 1 << 16)
+        self.tokens = self._number("tokens", len(self.state.tokens))
+        if self.tokens > self.state.cached:
+            raise UserError(
+                f"{self.path}: K and V of {self.tokens} tokens, the journal accounts for {self.state.cached}"
+            )
+        wanted = {"journal", *(f"kv.{layer}" for layer in range(layers) if self.tokens)}
+        names = set(self._file.keys())
+        if names != wanted:
+            odd = sorted(names ^ wanted)[0]
+            raise UserError(f"{self.path}: {odd!r} is {'missing' if odd in wanted else 'not part of a session'}")
+
+    def _journal(self) -> tuple[list[Record], SessionState]:
+        if "journal" not in set(self._file.keys()):
+            raise UserError(f"{self.path}: 'journal' is missing")
+        data = self._file.get_tensor("journal")
+        if data.dtype != np.uint8 or data.ndim != 1:
+            raise UserError(f"{self.path}: the journal is {data.dtype} of {data.ndim} dimensions; bytes are expected")
+        scan = frames.scan(data.tobytes())
+        try:
+            records = [decode(frame) for frame in scan.frames]
+            state = replay(records)
+        except JournalInvalid as error:
+            raise UserError(f"{self.path}: not the journal of a session: {error}") from error
+        if scan.damaged or state.header is None:
+            raise UserError(f"{self.path}: the journal is damaged at byte {scan.end}")
+        return records, state
+
+    def _number(self, name: str, most: int) -> int:
+        text = self._facts[name]
+        number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+        if not 0 <= number <= most:
+            raise UserError(f"{self.path}: {name} is {text!r}; a whole number up to {most} is expected")
+        return number
+
+
+def import_session(
+    store: KVStore,
+    folders: StoreFolders,
+    file: SessionFile,
+    name: str | None,
+    tenant: str,
+    on_layer: OnLayer | None = None,
+) -> Header:
+    """A new session of the store, known as `name` (None: as in the file). What fails leaves nothing."""
+    file.check(store.layout)
+    header = file.state.header
+    assert header is not None
+    wanted = check_label("session name", header.name if name is None else name)
+    new = folders.sessions.new_header(wanted, header.model, tenant)
+    if file.tokens:
+        sequence = store.add_sequence(SEQUENCE_PREFIX + new.session)
+        try:
+            for layer in range(store.layout.layers):
+                k, v = file.rows(layer, store.layout)
+                store.append(layer, [sequence], k[None], v[None])
+                if on_layer is not None:
+                    on_layer(layer)
+        except BaseException:
+            store.free(sequence)
+            store.delete(SEQUENCE_PREFIX + new.session)
+            raise
+        store.free(sequence)
+    folders.sessions.enter(new, file.records[1:])
+    return new
+
+
+def _facts(layout: ModelLayout) -> dict[str, str]:
+    return {name: str(getattr(layout, name)) for name in _FACTS}
