@@ -135,7 +135,7 @@ class Scrubber:
         for first in range(0, len(runs), step):
             some = runs[first : first + step]
             found: list[list[BadPage]] = [[] for _ in some]
-            self._requests.run([partial(self._check, record, run, into) for run, into in zip(some, found, strict=True)])
+            self._requests.run([partial(self._note, record, *work) for work in zip(some, found, strict=True)])
             for run, pages in zip(some, found, strict=True):
                 bad += [(run, page) for page in pages]
                 if on_read is not None:
@@ -185,6 +185,9 @@ class Scrubber:
                 raise VolumeDamaged(f"sequence {record.name!r}: checksums do not fit the layout", path=str(self.folder))
             crcs = crcs.reshape(layout.layers, heads, 2, layout.unit_pages)
             yield _Run(tail.place, b"", tail.part * crcs.size * PAGE_BYTES, 0, tail.first, crcs, layout.unit_pages)
+
+    def _note(self, record: SequenceRecord, run: _Run, bad: list[BadPage]) -> None:
+        self._check(record, run, bad)
 
     def _check(self, record: SequenceRecord, run: _Run, bad: list[BadPage]) -> memoryview:
         """The pages of a run; those that are bad go to `bad`."""

@@ -20,7 +20,7 @@ TEMPLATE = (
 
 
 def tiny_folder(folder: Path, seed: int = 7) -> Path:
-    """Two layers, 4 query heads on 2 KV heads of 64, byte tokens; `folder` is made."""
+    """Two layers, 4 query heads on 2 KV heads of 64, mostly byte tokens; it never ends a text. `folder` is made."""
     folder.mkdir()
     fields = tokenizer_fields()
     (folder / "tokenizer.gguf").write_bytes(gguf_bytes(fields, {}))
@@ -38,7 +38,7 @@ def tiny_folder(folder: Path, seed: int = 7) -> Path:
         max_position_embeddings=4096,
         initializer_range=0.4,
         bos_token_id=0,
-        eos_token_id=0,
+        eos_token_id=len(fields["tokenizer.ggml.tokens"]) + 1,
         pad_token_id=0,
     )
     torch.manual_seed(seed)

@@ -125,6 +125,7 @@ def run_turn(
     taken = [f"{restored.stored} from the volumes", f"{restored.recomputed} computed again"]
     taken += [f"{reply.shared_tokens} shared with another session"] if reply.shared_tokens else []
     taken += [f"{restored.dropped} dropped"] if restored.dropped else []
+    taken += [f"{restored.lost} lost ({restored.reason})"] if restored.lost else []
     rows = (
         Row(f"session {options.name}", ", ".join(words)),
         Row("K and V when opened", ", ".join(taken)),
@@ -140,6 +141,8 @@ def run_turn(
             "stored_tokens": restored.stored,
             "recomputed_tokens": restored.recomputed,
             "dropped_tokens": restored.dropped,
+            "lost_tokens": restored.lost,
+            "lost_reason": restored.reason,
             "shared_tokens": reply.shared_tokens,
             "journal_write_bytes": journal,
             "journal_every": options.journal_every,

@@ -97,7 +97,7 @@ class Session:
                 parts = SessionParts(loaded, [url.text for url in urls], folders[0], stack, timeline, share)
                 parts.open(name, tenant, journal_every)
             stage("computing what is not stored")
-            parts.restored = parts.steps.restore() if parts.has_sequence else Restored(0, 0, 0)
+            parts.restore()
             guard.pop_all()
             return cls(stack, parts)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,12 @@ class SessionParts:
         elif self.steps.tokens:
             self._adopt(self.store.add_sequence(self._sequence_name))
 
+    def restore(self) -> None:
+        """Computes what is not stored; `restored` tells."""
+        if self._sequence is not None:
+            info = self.store.info(self._sequence)
+            self.restored = replace(self.steps.restore(), lost=info.dropped_tokens, reason=info.reason)
+
     def begin(self, prompt: Sequence[int]) -> int:
         """The sequence exists when this returns; tokens of the prompt that it holds already."""
         if self.has_sequence:
@@ -100,10 +107,10 @@ class SessionParts:
 
     def _adopt(self, sequence: int) -> None:
         self._sequence = sequence
-        cache = self._stack.enter_context(
+        self.cache = self._stack.enter_context(
             NearStorageCache(self.model.config, store=self.store, sequences=[sequence], model_name=self.layout.model)
         )
-        self._network.set(SequenceNetwork(self.model, cache, self.store.flush))
+        self._network.set(SequenceNetwork(self.model, self.cache, self.store.flush))
 
     def _remove_orphans(self) -> None:
         """K and V that no journal names: a session was being made or removed when the process ended."""

@@ -59,11 +59,13 @@ class Network(Protocol):
 @dataclass(frozen=True)
 class Restored:
     """What opening did: tokens whose K and V were `stored`, those `recomputed`, and the cached ones `dropped` since the
-    journal does not know them or their prefill was not whole."""
+    journal does not know them or their prefill was not whole. `lost`: stored ones whose pages were bad, and `reason`."""
 
     stored: int
     recomputed: int
     dropped: int
+    lost: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True)
