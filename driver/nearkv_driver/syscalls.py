@@ -36,7 +36,7 @@ class SystemCalls:
     """The operating system itself."""
 
     def open(self, path: str, flags: int) -> int:
-        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        return os.open(path, flags | os.O_CLOEXEC, 0o600)  # what was said in a conversation is its owner's
 
     def close(self, fd: int) -> None:
         os.close(fd)

@@ -46,6 +46,7 @@ def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) ->
         waves=reads.waves,
         waves_ahead=reads.hits,
         waves_dropped=reads.dropped,
+        index_write_nbytes=card.volume.index.write_nbytes,
     )
 
 

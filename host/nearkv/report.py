@@ -65,9 +65,10 @@ def link_ratio(stats: StoreStats) -> float | None:
 
 
 def write_ratio(stats: StoreStats) -> float | None:
-    """Bytes written to data files per byte of K and V in them; None where nothing was written."""
+    """Bytes written to data files and indexes per byte of K and V in them; None where nothing was written."""
     payload = stats.payload_written_nbytes
-    return _total(stats, "media_write_nbytes") / payload if payload else None
+    written = _total(stats, "media_write_nbytes") + _total(stats, "index_write_nbytes")
+    return written / payload if payload else None
 
 
 def endurance_used(card: CardStats) -> float | None:
@@ -143,6 +144,7 @@ def document(result: GenerationResult) -> dict[str, Any]:
             "streamed_bytes": _total(stats, "streamed_nbytes"),
             "streamed_bytes_per_decoded_token": per_decoded_token(_total(stats, "streamed_nbytes"), result),
             "write_bytes": _total(stats, "media_write_nbytes"),
+            "index_write_bytes": _total(stats, "index_write_nbytes"),
             "payload_written_bytes": stats.payload_written_nbytes,
             "write_to_payload_ratio": write_ratio(stats),
             "read_back_bytes": stats.read_back_nbytes,
@@ -197,9 +199,10 @@ def _per_token(nbytes: int, result: GenerationResult) -> str:
 
 def _written(stats: StoreStats) -> str:
     written = human_bytes(_total(stats, "media_write_nbytes"))
+    index = human_bytes(_total(stats, "index_write_nbytes"))
     ratio = write_ratio(stats)
     times = "" if ratio is None else f" (ratio {ratio:.2f})"
-    return f"{written} for {human_bytes(stats.payload_written_nbytes)} of K and V{times}"
+    return f"{written} and {index} of index for {human_bytes(stats.payload_written_nbytes)} of K and V{times}"
 
 
 def _endurance(stats: StoreStats) -> str:
@@ -256,4 +259,5 @@ def _card_document(card: CardStats) -> dict[str, Any]:
         "waves": card.waves,
         "waves_ahead": card.waves_ahead,
         "waves_dropped": card.waves_dropped,
+        "index_write_bytes": card.index_write_nbytes,
     }

@@ -19,8 +19,8 @@ class CardStats:
     checksums that travelled with streamed pages. direct_refusals: files that were opened for direct I/O and lost it.
     endurance: bytes that the drive is rated to take in its life, 0 where that is not known. streamed: bytes read from
     flash in waves because they are not in card memory. waves: how many were used; ahead: of those, on their way before
-    they were asked for; dropped: read in vain. Where tokens are split over cards, a pair counts on each card that has
-    part of it.
+    they were asked for; dropped: read in vain. index: bytes written to the volume's index and its log.
+    Where tokens are split over cards, a pair counts on each card that has part of it.
     """
 
     url: str
@@ -48,6 +48,7 @@ class CardStats:
     waves: int = 0
     waves_ahead: int = 0
     waves_dropped: int = 0
+    index_write_nbytes: int = 0
 
 
 @dataclass(frozen=True)

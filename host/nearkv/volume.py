@@ -66,7 +66,7 @@ class Volume:
         self._syncing = threading.Lock()
         made = not folder.is_dir()
         try:
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StorageError(f"cannot be created: {error.strerror}", path=str(folder)) from error
         first = not (folder / "lock").exists()
@@ -278,7 +278,7 @@ def _places(record: SequenceRecord) -> list[tuple[Place, bytes]]:
 def _lock(path: Path) -> int:
     """The open, locked file; the lock goes when it is closed or the process dies."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StorageError(f"cannot be opened: {error.strerror}", path=str(path)) from error
     try:

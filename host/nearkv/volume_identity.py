@@ -70,7 +70,7 @@ def write_identity(folder: Path, identity: VolumeIdentity) -> None:
     """Writes it whole or not at all: a new file, synced, then renamed."""
     path, new = folder / FILE_NAME, folder / f"{FILE_NAME}.new"
     try:
-        with new.open("w") as file:
+        with open(new, "w", opener=_private) as file:
             json.dump(asdict(identity), file, indent=2)
             file.write("\n")
             file.flush()
@@ -79,6 +79,10 @@ def write_identity(folder: Path, identity: VolumeIdentity) -> None:
         sync_folder(folder)
     except OSError as error:
         raise StorageError(f"cannot be written: {error.strerror}", path=str(path)) from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def sync_folder(folder: Path) -> None:

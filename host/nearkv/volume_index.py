@@ -19,6 +19,7 @@ from pathlib import Path
 
 from nearkv_driver.errors import StorageError
 
+from nearkv.thread_io import written_nbytes
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_schema import check_version, upgrade
 
@@ -103,6 +104,8 @@ class VolumeIndex:
         """Not `writable`: for reading beside the process that writes it; VolumeMismatch for an older version then."""
         self._path = path
         self._using = threading.RLock()
+        # Bytes that transactions wrote: the log, and the file when the log is moved into it.
+        self.write_nbytes = 0
         uri = f"{path.absolute().as_uri()}?mode={'rwc' if writable else 'ro'}"
         try:
             self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
@@ -111,6 +114,7 @@ class VolumeIndex:
         try:
             with self._errors():
                 if writable:
+                    path.chmod(0o600)  # the log beside it gets the same
                     self._db.execute("PRAGMA journal_mode=WAL")
                     self._db.execute("PRAGMA synchronous=FULL")
                     self._db.execute("PRAGMA foreign_keys=ON")
@@ -308,6 +312,7 @@ class VolumeIndex:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._errors():
+            before = written_nbytes()
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -316,6 +321,8 @@ class VolumeIndex:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+            finally:
+                self.write_nbytes += written_nbytes() - before
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

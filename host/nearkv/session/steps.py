@@ -59,7 +59,7 @@ class Network(Protocol):
 @dataclass(frozen=True)
 class Restored:
     """What opening did: tokens whose K and V were `stored`, those `recomputed`, and the cached ones `dropped` since the
-    journal does not know them or their prefill was not whole. `lost`: stored ones whose pages were bad, and `reason`."""
+    journal does not know them or their prefill was not whole. `lost`: stored ones with bad pages, and the `reason`."""
 
     stored: int
     recomputed: int

@@ -64,7 +64,7 @@ def test_the_table_has_every_figure() -> None:
     assert table["overhead"].startswith("1.4 KiB")
     assert table["media read"] == "0 B"
     assert table["read by kernels"] == "1.5 MiB of K and V in card memory, 514.4 KiB per decoded token"
-    assert table["media written"] == "16.0 KiB for 15.6 KiB of K and V (ratio 1.02)"
+    assert table["media written"] == "16.0 KiB and 0 B of index for 15.6 KiB of K and V (ratio 1.02)"
     assert table["write buffer"] == "512 B now, 2.0 KiB at most, limit 4.0 KiB"
     assert table["spills"] == "6 done, 1 failed, 2 calls waited 0.25 s for a drive"
     assert table["bounced"] == "0 B from drives through host memory"

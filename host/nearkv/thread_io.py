@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many bytes this thread has handed to write calls, as Linux counts them. For libraries that do not count."""
+
+from __future__ import annotations
+
+import os
+
+
+def written_nbytes() -> int:
+    """Grows with every write of the calling thread, whatever the file; 0 always where the system does not tell."""
+    try:
+        fd = os.open("/proc/thread-self/io", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        fields = os.read(fd, 512).split()
+    finally:
+        os.close(fd)
+    return int(fields[fields.index(b"wchar:") + 1])
