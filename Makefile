@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TEST_WORKERS ?= 2
 CXX_SOURCES := $(shell git ls-files 'fpga/hls/*.cpp' 'fpga/hls/*.hpp' 'fpga/hls/*.h' 'emulation/*.cpp' 'emulation/*.hpp' 2>/dev/null | grep -v -e regmap.hpp -e exp2_table.hpp)
 
-.PHONY: help demo test soak formal lint format contract diagram bench clean
+.PHONY: help demo test soak formal synth lint format contract diagram bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -46,6 +46,9 @@ lint: $(STAMP) ## ruff, mypy, clang-format, Verilator, pyverilog, and generated 
 	@$(PYTHON) -m tools.rtl.check
 	@$(PYTHON) -m tools.rtl.diagram --check
 	@$(PYTHON) -m pytest tests/rtl/test_sources.py -k 'lint or tables'
+
+synth: $(STAMP) ## what the RTL takes of the KU15P (Yosys) and how deep its logic is; ten minutes the first time
+	@$(ONE_THREAD) $(PYTHON) -m tools.rtl.synth
 
 format: $(STAMP) ## rewrite sources in the house format
 	@$(PYTHON) -m ruff check --fix --quiet . ; $(PYTHON) -m ruff format .
