@@ -174,7 +174,7 @@ PROOFS: tuple[Proof, ...] = (
         cycles=3,
         mutations=(
             Mutation("row_scan.v", "if (!s_half && high_next", "if (high_next"),
-            Mutation("row_scan.v", "i < 16; i = i + 1", "i < 15; i = i + 1"),
+            Mutation("row_scan.v", "i < 8; i = i + 1", "i < 7; i = i + 1"),
         ),
     ),
     Proof(

@@ -61,19 +61,32 @@ module query_load (
     wire ready = busy_reg && in_row_reg != rows && (!in_last || !converting_reg || last);
     wire take = ready && s_valid;
 
-    // largest exponent field of the word
-    reg [7:0] top_next;
-    reg nonfinite;
+    // the largest of four: all pairs are compared side by side, so a tree of these is half as deep as one of pairs
+    function [7:0] largest;
+        input [31:0] fields;
+        reg [7:0] a;
+        reg [7:0] b;
+        reg [7:0] c;
+        reg [7:0] d;
+        begin
+            {d, c, b, a} = fields;
+            largest = a >= b && a >= c && a >= d ? a : b >= c && b >= d ? b : c >= d ? c : d;
+        end
+    endfunction
+
+    // largest exponent field of the word, and with it of the row
+    reg [31:0] fours;
+    reg [7:0] word_top;
     integer i;
 
     always @* begin
-        top_next = in_top_reg;
-        nonfinite = 1'b0;
-        for (i = 0; i < 16; i = i + 1) begin
-            if (!in_padding && s_data[i*32+23+:8] > top_next) top_next = s_data[i*32+23+:8];
-            if (!in_padding && s_data[i*32+23+:8] == 8'hFF) nonfinite = 1'b1;
-        end
+        for (i = 0; i < 4; i = i + 1)
+            fours[i*8+:8] = largest({s_data[i*128+119+:8], s_data[i*128+87+:8], s_data[i*128+55+:8], s_data[i*128+23+:8]});
+        word_top = largest(fours);
     end
+
+    wire [7:0] top_next = !in_padding && word_top > in_top_reg ? word_top : in_top_reg;
+    wire nonfinite = !in_padding && word_top == 8'hFF;
 
     // conversion, one cycle after the read of row_mem
     reg [511:0] raw_reg;

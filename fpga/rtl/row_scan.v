@@ -16,20 +16,32 @@ module row_scan (
     output wire nonfinite
 );
 
+    reg [39:0] fours;
     reg [4:0] top_next;
     reg [4:0] high_next;
     reg [4:0] top_reg;
     reg nonfinite_reg;
     integer i;
 
-    always @* begin
-        top_next = 5'd1;
-        high_next = 5'd1;
-        for (i = 0; i < 16; i = i + 1) begin
-            if (s_data[i*16+10+:5] > top_next) top_next = s_data[i*16+10+:5];
-            if (s_data[i*16+266+:5] > high_next) high_next = s_data[i*16+266+:5];
+    // the largest of four: two comparisons deep, where a loop over them would be three
+    function [4:0] largest;
+        input [19:0] fields;
+        reg [4:0] low;
+        reg [4:0] high;
+        begin
+            low = fields[4:0] > fields[9:5] ? fields[4:0] : fields[9:5];
+            high = fields[14:10] > fields[19:15] ? fields[14:10] : fields[19:15];
+            largest = low > high ? low : high;
         end
+    endfunction
+
+    always @* begin
+        for (i = 0; i < 8; i = i + 1)
+            fours[i*5+:5] = largest({s_data[i*64+58+:5], s_data[i*64+42+:5], s_data[i*64+26+:5], s_data[i*64+10+:5]});
+        top_next = largest(fours[19:0]);
+        high_next = largest(fours[39:20]);
         if (!s_half && high_next > top_next) top_next = high_next;
+        if (top_next == 5'd0) top_next = 5'd1;
     end
 
     assign top = top_reg;
