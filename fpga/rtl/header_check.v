@@ -69,22 +69,30 @@ module header_check (
         .holds(holds_used)
     );
 
-    reg [CHECKS-1:0] failed;
+    // fields stand still while the windows are judged, so what is found in them waits in registers
+    reg [6:0] field_bad;
+    reg [9:0] reserved_bad;
+    reg [6:0] field_bad_reg;
+    reg [9:0] reserved_bad_reg;
+    wire [CHECKS-1:0] failed = {reserved_bad_reg, window_bad_reg, field_bad_reg};
     reg [4:0] first;
     reg [31:0] detail_next;
     wire [3:0] window_index = first[3:0] - WINDOWS[3:0];
     integer i;
 
     always @* begin
-        failed[0] = header[`NK_LIST_MAGIC_LSB+:32] != `NK_LIST_MAGIC;
-        failed[1] = header[`NK_LIST_VERSION_LSB+:32] != `NK_CONTRACT_VERSION;
-        failed[2] = jobs == 32'd0 || jobs > `NK_JOBS_MAX;
-        failed[3] = header[96+:32] != 32'd0;
-        failed[4] = header[`NK_LIST_KV_BASE_LSB+:64] != kv || kv[5:0] != 6'd0;
-        failed[5] = header[`NK_LIST_KV_BASE_LSB+64+:64] != ctl || ctl[5:0] != 6'd0;
-        failed[6] = header[`NK_LIST_KV_BASE_LSB+128+:64] != out || out[5:0] != 6'd0;
-        failed[18:7] = window_bad_reg;
-        for (i = 0; i < 10; i = i + 1) failed[19+i] = header[(22+i)*32+:32] != 32'd0;
+        field_bad[0] = header[`NK_LIST_MAGIC_LSB+:32] != `NK_LIST_MAGIC;
+        field_bad[1] = header[`NK_LIST_VERSION_LSB+:32] != `NK_CONTRACT_VERSION;
+        field_bad[2] = jobs == 32'd0 || jobs > `NK_JOBS_MAX;
+        field_bad[3] = header[96+:32] != 32'd0;
+        field_bad[4] = header[`NK_LIST_KV_BASE_LSB+:64] != kv || kv[5:0] != 6'd0;
+        field_bad[5] = header[`NK_LIST_KV_BASE_LSB+64+:64] != ctl || ctl[5:0] != 6'd0;
+        field_bad[6] = header[`NK_LIST_KV_BASE_LSB+128+:64] != out || out[5:0] != 6'd0;
+        for (i = 0; i < 10; i = i + 1) reserved_bad[i] = header[(22+i)*32+:32] != 32'd0;
+    end
+
+    // the first bad field in the order of the contract
+    always @* begin
         first = 5'd0;
         for (i = CHECKS - 1; i >= 0; i = i - 1) if (failed[i]) first = i[4:0];
         if (first < BASES) detail_next = {25'd0, first, 2'd0};
@@ -103,6 +111,8 @@ module header_check (
         base_reg <= header[{master, 7'd0}+`NK_LIST_KV_WINDOW_LSB+:64];
         size_reg <= header[{master, 7'd0}+`NK_LIST_KV_WINDOW_NBYTES_LSB+:64];
         pointer_reg <= pointer;
+        field_bad_reg <= field_bad;
+        reserved_bad_reg <= reserved_bad;
         used_reg <= used;
         if (busy_reg && step_reg != 3'd0 && step_reg != 3'd4) window_bad_reg <= {window_bad, window_bad_reg[11:4]};
         if (done) busy_reg <= 1'b0;

@@ -98,31 +98,38 @@ module job_check (
     wire address_bad = address_reg == 64'd0 ? !(must_zero_reg || may_zero_reg) :
         must_zero_reg || address_reg[5:0] != 6'd0 || !holds;
 
-    reg [CHECKS-1:0] failed;
+    // fields stand still while the addresses are judged, so what is found in them waits in registers
+    reg [11:0] field_bad;
+    reg [31:0] reserved_bad;
+    reg [11:0] field_bad_reg;
+    reg [31:0] reserved_bad_reg;
+    wire [CHECKS-1:0] failed = {reserved_bad_reg, address_bad_reg, field_bad_reg};
     reg [5:0] first;
     reg [31:0] detail_next;
     wire [3:0] address_index = first[3:0] - ADDRESSES[3:0];
     integer i;
 
+    always @* begin
+        for (i = 0; i < 12; i = i + 1) field_bad[i] = job[i*32+:32] != 32'd0;
+        if (!identify) begin
+            field_bad[0] = opcode != `NK_OPCODE_ATTEND;
+            field_bad[1] = (flags & ~`NK_JOB_FLAG_RAW) != 32'd0;
+            field_bad[2] = !size_known_reg;
+            field_bad[3] = job[96+:32] != `NK_ELEMENT_FORMAT_FP16;
+            field_bad[4] = rows == 32'd0 || rows > `NK_ROWS_MAX;
+            field_bad[5] = query_tokens == 32'd0 || query_tokens > `NK_QUERY_TOKENS_MAX || rest_reg != 7'd0;
+            field_bad[6] = mantissa < 32'h00800000 || mantissa > 32'h00FFFFFF;
+            field_bad[7] = $signed(exponent) < -32'sd126 || $signed(exponent) > 32'sd127;
+            field_bad[8] = window >= `NK_POSITIONS_MAX;
+            field_bad[9] = segments > `NK_SEGMENTS_MAX;
+            field_bad[10] = new_tokens > `NK_NEW_TOKENS_MAX;
+            field_bad[11] = new_tokens == 32'd0 && job[`NK_JOB_NEW_FIRST_LSB+:32] != 32'd0;
+        end else field_bad[0] = 1'b0;
+        for (i = 0; i < 32; i = i + 1) reserved_bad[i] = job[1024+i*32+:32] != 32'd0;
+    end
+
     // the first bad field in the order of the contract
     always @* begin
-        for (i = 0; i < 12; i = i + 1) failed[i] = job[i*32+:32] != 32'd0;
-        if (!identify) begin
-            failed[0] = opcode != `NK_OPCODE_ATTEND;
-            failed[1] = (flags & ~`NK_JOB_FLAG_RAW) != 32'd0;
-            failed[2] = !size_known_reg;
-            failed[3] = job[96+:32] != `NK_ELEMENT_FORMAT_FP16;
-            failed[4] = rows == 32'd0 || rows > `NK_ROWS_MAX;
-            failed[5] = query_tokens == 32'd0 || query_tokens > `NK_QUERY_TOKENS_MAX || rest_reg != 7'd0;
-            failed[6] = mantissa < 32'h00800000 || mantissa > 32'h00FFFFFF;
-            failed[7] = $signed(exponent) < -32'sd126 || $signed(exponent) > 32'sd127;
-            failed[8] = window >= `NK_POSITIONS_MAX;
-            failed[9] = segments > `NK_SEGMENTS_MAX;
-            failed[10] = new_tokens > `NK_NEW_TOKENS_MAX;
-            failed[11] = new_tokens == 32'd0 && job[`NK_JOB_NEW_FIRST_LSB+:32] != 32'd0;
-        end else failed[0] = 1'b0;
-        failed[21:12] = address_bad_reg;
-        for (i = 0; i < 32; i = i + 1) failed[22+i] = job[1024+i*32+:32] != 32'd0;
         first = 6'd0;
         for (i = CHECKS - 1; i >= 0; i = i - 1) if (failed[i]) first = i[5:0];
         if (first < ADDRESSES) detail_next = {24'd0, first, 2'd0};
@@ -141,6 +148,8 @@ module job_check (
         done_reg <= busy_reg && step_reg == STEP_END;
         bad_reg <= failed != {CHECKS{1'b0}};
         detail_reg <= detail_next;
+        field_bad_reg <= field_bad;
+        reserved_bad_reg <= reserved_bad;
 
         address_reg <= address;
         in_out_reg <= step_reg == 4'd5 || step_reg == 4'd6 || step_reg > 4'd7;
