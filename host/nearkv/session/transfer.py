@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkv.adapters.tensor_file import TensorFile, save_tensors
 from nearkv.errors import UserError, one_line
 from nearkv.kvstore import KVStore
 from nearkv.layout import ModelLayout
@@ -33,8 +34,6 @@ def export_session(folders: StoreFolders, name: str, tenant: str, path: Path, on
 
     PageMismatch for a page that is not what it was.
     """
-    from safetensors.numpy import save_file
-
     if path.exists():
         raise UserError(f"{path} exists; give another file or remove it")
     summary = folders.summary(name, tenant)
@@ -47,7 +46,7 @@ def export_session(folders: StoreFolders, name: str, tenant: str, path: Path, on
     facts = {"format": FORMAT, "version": VERSION, "tokens": str(tokens), **_facts(layout)}
     part = path.with_name(path.name + ".part")
     try:
-        save_file(tensors, part, metadata=facts)
+        save_tensors(part, tensors, facts)
         part.rename(path)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {one_line(error)}") from error
@@ -61,16 +60,10 @@ class SessionFile:
 
     def __init__(self, path: Path) -> None:
         """UserError that says what is wrong with the file."""
-        from safetensors import SafetensorError, safe_open
-
         self.path = path
+        self._file = TensorFile(path)
         try:
-            opener: Any = safe_open
-            self._file = opener(path, framework="np").__enter__()
-        except (OSError, SafetensorError) as error:
-            raise UserError(f"{path} cannot be read: {one_line(error)}") from error
-        try:
-            self._read(self._file.metadata() or {})
+            self._read(self._file.facts)
         except BaseException:
             self.close()
             raise
@@ -82,11 +75,11 @@ class SessionFile:
         self.close()
 
     def close(self) -> None:
-        self._file.__exit__(None, None, None)
+        self._file.close()
 
     def rows(self, layer: int, layout: ModelLayout) -> NDArray[np.float16]:
         """[2, kv_heads, tokens, head_size], all finite."""
-        rows: NDArray[np.float16] = self._file.get_tensor(f"kv.{layer}")
+        rows: NDArray[np.float16] = self._file.read(f"kv.{layer}")
         wanted = (2, layout.kv_heads, self.tokens, layout.head_size)
         if rows.dtype != np.float16 or rows.shape != wanted:
             raise UserError(
@@ -119,15 +112,15 @@ class SessionFile:
                 f"{self.path}: K and V of {self.tokens} tokens, the journal accounts for {self.state.cached}"
             )
         wanted = {"journal", *(f"kv.{layer}" for layer in range(layers) if self.tokens)}
-        names = set(self._file.keys())
+        names = self._file.names
         if names != wanted:
             odd = sorted(names ^ wanted)[0]
             raise UserError(f"{self.path}: {odd!r} is {'missing' if odd in wanted else 'not part of a session'}")
 
     def _journal(self) -> tuple[list[Record], SessionState]:
-        if "journal" not in set(self._file.keys()):
+        if "journal" not in self._file.names:
             raise UserError(f"{self.path}: 'journal' is missing")
-        data = self._file.get_tensor("journal")
+        data = self._file.read("journal")
         if data.dtype != np.uint8 or data.ndim != 1:
             raise UserError(f"{self.path}: the journal is {data.dtype} of {data.ndim} dimensions; bytes are expected")
         scan = frames.scan(data.tobytes())
