@@ -11,24 +11,20 @@ import importlib
 import time
 from typing import cast
 
-from nearkv_driver.errors import BufferMisuse, DriverError, TransportUnavailable
+from nearkv_driver.errors import BufferMisuse, DriverError
 from nearkv_driver.registry import CardUrl
 from nearkv_driver.regmap import ADDR_CTL, ADDR_CTRL, ADDR_KV, ADDR_OUT
-from nearkv_driver.transport import Bank, Buffer, CardInfo
+from nearkv_driver.transport import Buffer, CardInfo
 
+from nearkv_emulation import card_memory
+from nearkv_emulation.card_memory import CardMemory, banks_of, p2p_of
 from nearkv_emulation.control import ControlRegisters
-from nearkv_emulation.ddr import ALIGN, DdrBank, DdrBuffer
 from nearkv_emulation.drive import drive_of
-from nearkv_emulation.kernel import Kernel, Masters, Region
+from nearkv_emulation.kernel import Kernel
 from nearkv_emulation.worker import Worker
 
-_OPTIONS = ("dram", "base", "banks", "kernel", "drive")
+_OPTIONS = (*card_memory.OPTIONS, "kernel", "drive")
 _KERNELS = {"hls": "nearkv_emulation.csim:CsimKernel", "model": "nearkv_emulation.model:ModelKernel"}
-_BASE = "0x4000000000"  # where an XDMA platform puts DDR[0]
-_BANK_STEP = 1 << 34
-_BUFFER_NBYTES_MAX = 1 << 32
-# The kernel is linked to the first bank only.
-_MASTERS = {"kv": 0, "ctl": 0, "out": 0}
 
 
 def open_card(url: CardUrl) -> EmulatedCard:
@@ -40,23 +36,16 @@ def card_info(url: CardUrl) -> CardInfo:
     """What the card of this URL says of itself; checks every option."""
     url.only(_OPTIONS)
     drive_of(url)
-    dram = url.nbytes("dram", "4G")
-    base = _base(url)
-    if dram % ALIGN or base % ALIGN or base < 0:
-        raise ValueError(f"card URL {url.text!r}: dram and base must be multiples of {ALIGN}")
-    count = int(url.choice("banks", ("1", "2"), "1"))
-    step = -(-dram // _BANK_STEP) * _BANK_STEP
-    if base + step * (count - 1) + dram > 1 << 64:
-        raise ValueError(f"card URL {url.text!r}: banks of {dram} bytes from {base:#x} pass 2**64")
-    bounce = url.option("p2p", "on") == "bounce"
+    banks = banks_of(url)
+    p2p, p2p_reason = p2p_of(url)
     return CardInfo(
         url=url.text,
         kind="sw_emu",
         platform=f"emulated, kernel {url.choice('kernel', tuple(_KERNELS), 'hls')}",
-        banks=tuple(Bank(f"DDR[{i}]", i, base + i * step, dram) for i in range(count)),
-        masters=dict(_MASTERS),
-        p2p=not bounce,
-        p2p_reason="the card URL says p2p=bounce" if bounce else "",
+        banks=banks,
+        masters=dict(card_memory.MASTERS),
+        p2p=p2p,
+        p2p_reason=p2p_reason,
         simulated=True,
     )
 
@@ -74,8 +63,7 @@ class EmulatedCard:
         self._info = info
         self._kernel = kernel
         self._registers = ControlRegisters()
-        self._banks = [DdrBank(bank, info.url) for bank in info.banks]
-        self._buffers: list[DdrBuffer] = []
+        self._memory = CardMemory(info)
         self._worker = Worker(f"card {info.url}")
         self._running = self._closed = False
 
@@ -91,16 +79,7 @@ class EmulatedCard:
 
     def alloc(self, nbytes: int, bank: int, p2p: bool = False) -> Buffer:
         self._open()
-        if not 0 <= bank < len(self._banks):
-            raise ValueError(f"bank {bank}; the card has banks 0 to {len(self._banks) - 1}")
-        if not 0 < nbytes < _BUFFER_NBYTES_MAX:
-            raise ValueError(f"a buffer of {nbytes} bytes; it has 1 to {_BUFFER_NBYTES_MAX - 1}")
-        if p2p and not self._info.p2p:
-            raise TransportUnavailable(f"no P2P buffers: {self._info.p2p_reason}", card=self._info.url)
-        self._buffers = [b for b in self._buffers if not b.freed]
-        buffer = DdrBuffer(self._banks[bank], nbytes, p2p)
-        self._buffers.append(buffer)
-        return buffer
+        return self._memory.alloc(nbytes, bank, p2p)
 
     def pause(self, seconds: float) -> None:
         self._open()
@@ -126,38 +105,20 @@ class EmulatedCard:
             return
         self._closed = True
         self._worker.close()
-        for buffer in self._buffers:
-            buffer.detach()
         # A list that still runs holds the memory until it ends.
-        self._buffers, self._banks = [], []
+        self._memory.close()
 
     def _begin(self) -> None:
         kv, ctl, out = (self._registers.argument(a) for a in (ADDR_KV, ADDR_CTL, ADDR_OUT))
-        for name, address in (("ctl", ctl), ("out", out)):
-            bank = self._banks[self._info.masters[name]]
-            if not bank.holds(address):
-                self._registers.refused()
-                raise BufferMisuse(
-                    f"START with {name.upper()} = {address:#x}, which lies in no buffer of {bank.bank.tag}, "
-                    f"the bank of m_axi_{name}",
-                    card=self._info.url,
-                )
-        masters = Masters(self._regions("kv"), self._regions("ctl"), self._regions("out"))
+        try:
+            self._memory.check_start(self._info.masters, ctl, out)
+        except BufferMisuse:
+            self._registers.refused()
+            raise
+        masters = self._memory.behind(self._info.masters)
         self._running = True
         self._worker.give(lambda: self._kernel.run(masters, kv, ctl, out))
-
-    def _regions(self, master: str) -> list[Region]:
-        bank = self._banks[self._info.masters[master]]
-        return [Region(bank.bank.base, bank.memory)]
 
     def _open(self) -> None:
         if self._closed:
             raise DriverError("the card is closed", card=self._info.url)
-
-
-def _base(url: CardUrl) -> int:
-    text = url.option("base", _BASE)
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise ValueError(f"card URL {url.text!r}: base={text}; an address such as {_BASE} is expected") from None

@@ -37,7 +37,7 @@ class ControlRegisters:
         self._start = self._running = self._taken = self._done = self._ready = False
 
     def read(self, offset: int) -> int:
-        _check(offset)
+        check_offset(offset)
         if offset != ADDR_CTRL:
             return self._words.get(offset, 0)
         value = CTRL_START if self._start else 0
@@ -48,9 +48,7 @@ class ControlRegisters:
         return value
 
     def write(self, offset: int, value: int) -> None:
-        _check(offset)
-        if not 0 <= value < 1 << 32:
-            raise ValueError(f"register value {value:#x} does not fit 32 bits")
+        check_write(offset, value)
         if offset == ADDR_CTRL:
             if value & CTRL_CONTINUE:
                 self._done = False
@@ -92,6 +90,14 @@ class ControlRegisters:
         self._start = self._running = False
 
 
-def _check(offset: int) -> None:
+def check_offset(offset: int) -> None:
+    """ValueError for an offset that is no register's."""
     if offset % 4 or not 0 <= offset < NBYTES:
         raise ValueError(f"register offset {offset:#x}; registers are words from 0 to {NBYTES - 4:#x}")
+
+
+def check_write(offset: int, value: int) -> None:
+    """ValueError for an offset or a value that no register has."""
+    check_offset(offset)
+    if not 0 <= value < 1 << 32:
+        raise ValueError(f"register value {value:#x} does not fit 32 bits")

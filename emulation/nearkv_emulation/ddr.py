@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_right, insort
+from collections.abc import Callable
 
 import numpy as np
 from nearkv_driver.errors import BufferMisuse, OutOfDeviceMemory
@@ -103,10 +104,14 @@ class DdrBank:
 
 
 class DdrBuffer:
-    """Device memory of a bank; see nearkv_driver.transport.Buffer for the rules it keeps."""
+    """Device memory of a bank; see nearkv_driver.transport.Buffer for the rules it keeps.
 
-    def __init__(self, bank: DdrBank, nbytes: int, p2p: bool) -> None:
+    `filled` is told the device address and size of each view: what a drive is going to write.
+    """
+
+    def __init__(self, bank: DdrBank, nbytes: int, p2p: bool, filled: Callable[[int, int], None] | None = None) -> None:
         self._bank, self._nbytes, self._p2p = bank, nbytes, p2p
+        self._filled = filled
         self._start = bank.take(nbytes)
         self._host: NDArray[np.uint8] | None = None if p2p else np.zeros(nbytes, np.uint8)
         self._freed = False
@@ -151,6 +156,8 @@ class DdrBuffer:
         where = self._range(offset, nbytes)
         if not self._p2p:
             raise BufferMisuse("view of a buffer that is not P2P", card=self._bank.card)
+        if self._filled is not None and nbytes:
+            self._filled(self.address + offset, nbytes)
         return self._bank.view(self._start + where.start, nbytes)
 
     def free(self) -> None:
