@@ -32,6 +32,7 @@ from nearkv_driver.regmap import (
     REGISTER_GONE,
     STATUS,
 )
+from nearkv_driver.time_limit import TimeLimit, Watch
 from nearkv_driver.traffic import Traffic
 from nearkv_driver.transport import Buffer, Bytes, CardInfo, Transport
 from nearkv_driver.windows import Window, Windows
@@ -39,16 +40,14 @@ from nearkv_driver.windows import Window, Windows
 # What took from when to when, on the device's clock: "link" (bytes between host and card) or "kernel" (START to DONE).
 Record = Callable[[str, float, float], None]
 
-# One pause: long enough to cost nothing, short enough to keep the time limit.
-_SLICE_S, _LEAST_S = 0.05, 0.001
-
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A list that lies in card memory and has not been started."""
+    """A list that lies in card memory and has not been started; `limit` holds where `wait` is given none."""
 
     message: Message
     memory: MessageMemory
+    limit: TimeLimit
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +56,7 @@ class Ticket:
 
     message: Message
     memory: MessageMemory
+    limit: TimeLimit
     began_s: float
 
 
@@ -68,9 +68,9 @@ class NearDevice:
     """
 
     def __init__(
-        self, transport: Transport, *, timeout_s: float, clock: Callable[[], float], record: Record | None = None
+        self, transport: Transport, *, timeout_s: float | None, clock: Callable[[], float], record: Record | None = None
     ) -> None:
-        """Use `open`. `clock` gives seconds; the time limit is measured on it."""
+        """Use `open`. `clock` gives seconds; the wall-clock limit is measured on it."""
         self._transport = transport
         self._timeout_s = timeout_s
         self._clock = clock
@@ -91,16 +91,17 @@ class NearDevice:
         cls,
         url_or_transport: str | Transport,
         *,
-        timeout_s: float = 60.0,
+        timeout_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         record: Record | None = None,
     ) -> Self:
         """Opens the card and checks that its kernel keeps the contract of this driver.
 
         Raises ValueError for a bad URL, TransportUnavailable, BuildMismatch naming both values. `timeout_s` is the
-        time limit of a list where `wait` is given none. `record` is told what link and kernel did when.
+        time limit of a list, in seconds of the machine, where `wait` is given none: 60, or for a simulated card that
+        counts cycles so many that its limit in cycles comes first. `record` is told what link and kernel did when.
         """
-        if timeout_s <= 0:
+        if timeout_s is not None and timeout_s <= 0:
             raise ValueError(f"timeout_s = {timeout_s}; it must be above 0")
         transport = open_transport(url_or_transport) if isinstance(url_or_transport, str) else url_or_transport
         try:
@@ -165,13 +166,13 @@ class NearDevice:
             planned=planned,
         )
         self._send(message, memory)
-        return Prepared(message, memory)
+        return Prepared(message, memory, TimeLimit.of(self.info, jobs, self._timeout_s))
 
     def start(self, prepared: Prepared) -> Ticket:
         """Starts a prepared list; the one before must have been waited for."""
         self._require_free()
         # In flight from before START on: whatever interrupts this call, `abandon` knows of the list.
-        self._pending = ticket = Ticket(prepared.message, prepared.memory, self._clock())
+        self._pending = ticket = Ticket(prepared.message, prepared.memory, prepared.limit, self._clock())
         try:
             self._go(prepared.message)
         except BaseException:
@@ -195,6 +196,7 @@ class NearDevice:
         self._traffic.up_overhead += ticket.message.reply_overhead_nbytes
         results = decode(ticket.message, reply, self.url)
         self._traffic.kv_beats += sum(r.beats for r in results)
+        self._traffic.kernel_cycles += sum(r.cycles for r in results)
         self._traffic.saturated_jobs += sum(r.saturated for r in results)
         return results
 
@@ -246,7 +248,8 @@ class NearDevice:
         )
         self._send(message, memory)
         self._go(message)
-        reply = self._finish(Ticket(message, memory, self._clock()), None)
+        limit = TimeLimit.of(self.info, (), self._timeout_s)
+        reply = self._finish(Ticket(message, memory, limit, self._clock()), None)
         self._traffic.up_overhead += message.reply_nbytes
         return decode_identity(reply, self.url)
 
@@ -277,13 +280,13 @@ class NearDevice:
 
     def _finish(self, ticket: Ticket, timeout_s: float | None) -> bytes:
         """Waits for DONE and returns the reply. An interrupted wait leaves the list in flight."""
-        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        watch = Watch(ticket.limit if timeout_s is None else replace(ticket.limit, wall_s=timeout_s))
         while not (register := self._control()) & CTRL_DONE:
             elapsed_s = self._clock() - ticket.began_s
-            if elapsed_s >= limit_s:
-                raise self._timed_out(ticket, elapsed_s, register)
+            if watch.over(elapsed_s):
+                raise self._timed_out(ticket, watch, elapsed_s, register)
             try:
-                self._transport.pause(min(_SLICE_S, max(_LEAST_S, limit_s - elapsed_s)))
+                self._transport.pause(watch.pause_s(elapsed_s))
             except DriverError as error:
                 self._unusable = f"the card failed ({error})"
                 raise
@@ -302,16 +305,17 @@ class NearDevice:
             raise DeviceGone("CTRL reads 0xffffffff: the card has left the bus", card=self.url)
         return register
 
-    def _timed_out(self, ticket: Ticket, elapsed_s: float, register: int) -> DeviceTimeout:
+    def _timed_out(self, ticket: Ticket, watch: Watch, elapsed_s: float, register: int) -> DeviceTimeout:
         self._unusable = "a list did not end in time"
         jobs = max(1, len(ticket.message.jobs))
         lines = progress(ticket.memory.receive(jobs * STATUS.nbytes), jobs)
         ended = sum(not line.endswith("not ended") for line in lines)
         return DeviceTimeout(
-            f"no end after {elapsed_s:.1f} s: CTRL = {register:#x}, {ended} of {jobs} jobs ended; "
-            "close the device and open it again",
+            f"{self.info.unit}: no end after {watch.passed(elapsed_s)}: CTRL = {register:#x}, "
+            f"{ended} of {jobs} jobs ended; close the device and open it again",
             card=self.url,
             elapsed_s=elapsed_s,
+            cycles=watch.cycles,
             register=register,
             progress=lines,
         )

@@ -50,11 +50,16 @@ class DeviceGone(DriverError):
 
 
 class DeviceTimeout(DriverError):
-    """A list did not end in time; `register` is CTRL's last value, `progress` the status of each job so far."""
+    """A list did not end in time; `register` is CTRL's last value, `progress` the status of each job so far.
 
-    def __init__(self, message: str, *, card: str, elapsed_s: float, register: int, progress: tuple[str, ...]) -> None:
+    elapsed_s: seconds of the machine; cycles: those of a simulated card's clock, else 0.
+    """
+
+    def __init__(
+        self, message: str, *, card: str, elapsed_s: float, register: int, progress: tuple[str, ...], cycles: int = 0
+    ) -> None:
         super().__init__(message, card=card)
-        self.elapsed_s, self.register, self.progress = elapsed_s, register, progress
+        self.elapsed_s, self.register, self.progress, self.cycles = elapsed_s, register, progress, cycles
 
 
 class JobError(DriverError):

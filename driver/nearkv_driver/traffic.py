@@ -13,8 +13,8 @@ class Traffic:
     down_payload: q and new rows. up_payload: O, L and T. The overheads hold everything else that a list moves:
     descriptors, limits, segments, alignment, poison, statuses, the identity handshake, and q of jobs
     without an output (it comes again with the job that gives it). upload_nbytes: uploads. checksum_nbytes: checksums
-    that travel with streamed pages. kv_beats: 64-byte words of K and V that the kernel read. `lists` and
-    `jobs` leave the handshake out.
+    that travel with streamed pages. kv_beats: 64-byte words of K and V that the kernel read.
+    kernel_cycles: what the jobs' statuses say, 0 where there is no clock. `lists` and `jobs` leave the handshake out.
     """
 
     jobs: int = 0
@@ -26,4 +26,5 @@ class Traffic:
     upload_nbytes: int = 0
     checksum_nbytes: int = 0
     kv_beats: int = 0
+    kernel_cycles: int = 0
     saturated_jobs: int = 0

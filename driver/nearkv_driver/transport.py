@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from nearkv_driver.regmap import KERNEL
+
 Bytes = bytes | bytearray | memoryview
 
 
@@ -32,6 +34,9 @@ class CardInfo:
     masters: for each AXI master (kv, ctl, out) the index of the bank that it is linked to.
     p2p: whether drive-to-card transfers into P2P buffers work; `p2p_reason` says why not.
     simulated: True when no hardware is behind it.
+    clock_hz: clock of the kernel, 0 where it is not known. A simulated card that has one counts time in its cycles.
+    timeout_cycles: most cycles of a list on such a card; 0: the driver decides.
+    unit: name of the compute unit.
     """
 
     url: str
@@ -42,6 +47,9 @@ class CardInfo:
     p2p: bool
     p2p_reason: str
     simulated: bool
+    clock_hz: int = 0
+    timeout_cycles: int = 0
+    unit: str = KERNEL
 
 
 class Buffer(Protocol):
@@ -100,7 +108,9 @@ class Transport(Protocol):
     def pause(self, seconds: float) -> None:
         """Lets at most `seconds` pass, less if a list ends.
 
-        Only here does time pass: what the kernel does shows in registers after a pause and at no other time.
+        Only here does time pass: what the kernel does shows in registers after a pause and at no other time. A
+        simulated card with a clock (`CardInfo.clock_hz`) counts its own seconds, and there a register access takes some
+        cycles too, in which the kernel moves as in a pause. Nothing else takes time.
         """
         ...
 
