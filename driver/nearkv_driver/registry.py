@@ -27,9 +27,12 @@ COMMON_OPTIONS: Mapping[str, tuple[str, ...] | None] = {
     "reads": None,  # requests to the drive in flight
     "prefetch": ("on", "off"),
 }
-_SCHEMES = {"sw_emu": "nearkv_emulation.card:open_card"}
+_SCHEMES = {
+    "sw_emu": "nearkv_emulation.card:open_card",
+    "hw_emu": "nearkv_emulation.hw_emu:open_card",
+}
 # What stands between a volume and the operating system, for cards whose drive is not a real one.
-_DRIVES = {"sw_emu": "nearkv_emulation.drive:open_drive"}
+_DRIVES = dict.fromkeys(("sw_emu", "hw_emu"), "nearkv_emulation.drive:open_drive")
 _FORM = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9_+.-]*):(?P<target>[^?\s]+)(?:\?(?P<options>.*))?", re.DOTALL)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

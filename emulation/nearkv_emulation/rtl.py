@@ -84,7 +84,7 @@ class RtlCard:
     def close(self) -> None:
         if self._card:
             self._library.nearkv_card_free(self._card)
-            self._card = None
+            self._card = self._masters = None
 
     @property
     def cycles(self) -> int:

@@ -11,7 +11,7 @@ from nearkv_driver.transport import Transport
 from tests.support.transports import CANDIDATES, Candidate
 
 
-@pytest.fixture(params=CANDIDATES, ids=lambda c: c.name)
+@pytest.fixture(params=[pytest.param(c, id=c.name, marks=c.marks) for c in CANDIDATES])
 def candidate(request: pytest.FixtureRequest) -> Candidate:
     value = request.param
     assert isinstance(value, Candidate)

@@ -6,20 +6,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
 from nearkv_driver.registry import open_transport
 from nearkv_driver.regmap import ADDR_CTL, ADDR_CTRL, ADDR_KV, ADDR_OUT, CTRL_CONTINUE, CTRL_DONE, CTRL_START
 from nearkv_driver.transport import Transport
 from nearkv_emulation.faults import FaultyTransport
 
+from tests.support.rtl_tools import needs_verilator, patient
+
 URL = "sw_emu:contract?dram=16M"
+RTL = "hw_emu:contract?dram=16M"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A transport under test; banks of its card hold at least 16 MiB."""
+    """A transport under test; banks of its card hold at least 16 MiB. `marks` skip it where a tool is missing."""
 
     name: str
     open: Callable[[], Transport]
+    marks: tuple[pytest.MarkDecorator, ...] = ()
 
 
 CANDIDATES = (
@@ -27,6 +32,8 @@ CANDIDATES = (
     Candidate("sw_emu-model", lambda: open_transport(f"{URL}&kernel=model")),
     Candidate("sw_emu-two-banks", lambda: open_transport(f"{URL}&kernel=model&banks=2")),
     Candidate("sw_emu-bounce", lambda: open_transport(f"{URL}&kernel=model&p2p=bounce")),
+    Candidate("hw_emu-ideal", lambda: open_transport(RTL), (needs_verilator, patient)),
+    Candidate("hw_emu-ddr4", lambda: open_transport(f"{RTL}&memory=ddr4-2400&banks=2"), (needs_verilator, patient)),
     Candidate("no-fault", lambda: FaultyTransport(open_transport(f"{URL}&kernel=model"))),
 )
 
