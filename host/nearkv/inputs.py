@@ -61,21 +61,24 @@ def check_count(name: str, value: int, most: int | None = None) -> int:
 
 
 def check_cards(cards: Sequence[str]) -> tuple[CardUrl, ...]:
-    """The URLs, parsed: at least one, no card and no volume folder twice."""
+    """The URLs, parsed: at least one, no card, volume folder or waveform file twice."""
     if isinstance(cards, str):
         raise TypeError("cards is a string; give a sequence of URLs, one per card")
     if not cards:
         raise UserError("there are no cards; give at least one URL, for example sw_emu:0")
     targets: dict[tuple[str, str], str] = {}
-    folders: dict[str, str] = {}
+    places: dict[tuple[str, str], str] = {}
     urls = tuple(_parsed(text) for text in cards)
     for url in urls:
         text = url.text
         if (first := targets.setdefault((url.scheme, url.target), text)) is not text:
             raise UserError(f"cards {first} and {text} are the same card; give each card once")
-        folder = url.options.get("ssd")
-        if folder and (first := folders.setdefault(os.path.realpath(os.path.expanduser(folder)), text)) is not text:
-            raise UserError(f"cards {first} and {text} have the same volume folder; give each card its own")
+        for option, what in (("ssd", "volume folder"), ("wave", "waveform file")):
+            if not (place := url.options.get(option)):
+                continue
+            real = os.path.realpath(os.path.expanduser(place))
+            if (first := places.setdefault((option, real), text)) is not text:
+                raise UserError(f"cards {first} and {text} have the same {what}; give each card its own")
     return urls
 
 

@@ -77,6 +77,11 @@ def endurance_used(card: CardStats) -> float | None:
     return card.media_write_nbytes / card.endurance_nbytes if card.endurance_nbytes else None
 
 
+def kernel_s(card: CardStats) -> float | None:
+    """How long the card's kernel worked, by its own clock; None where it counts no cycles or its clock is not known."""
+    return card.kernel_cycles / card.clock_hz if card.kernel_cycles and card.clock_hz else None
+
+
 def per_decoded_token(nbytes: int, result: GenerationResult) -> float | None:
     """Drafted tokens that are accepted share a read, so this is what drafting saves. None where nothing was decoded."""
     return nbytes / result.decode_tokens if result.decode_tokens else None
@@ -111,6 +116,7 @@ def rows(result: GenerationResult) -> list[Row]:
         ahead = f"{_total(stats, 'waves_ahead')} of {_total(stats, 'waves')} waves begun ahead"
         share = _per_token(streamed, result)
         table.append(Row("streamed", f"{human_bytes(streamed)} that card memory does not hold{share}; {ahead}"))
+    table += [Row(f"kernel of {short_url(card.url)}", _time(card)) for card in stats.cards if card.kernel_cycles]
     table += [Row(f"path of {short_url(card.url)}", _path(card)) for card in stats.cards]
     if saturated := _total(stats, "saturated_jobs"):
         table.append(Row("saturated scores", f"in {saturated} jobs: the attention there is clipped"))
@@ -192,6 +198,14 @@ def _kernel(result: GenerationResult) -> str:
     return f"{human_bytes(nbytes)} of K and V in card memory{_per_token(nbytes, result)}"
 
 
+def _time(card: CardStats) -> str:
+    text, seconds = f"{card.kernel_cycles:,} cycles", kernel_s(card)
+    if seconds is not None:
+        gb_s = card.kernel_beats * WORD_BYTES / seconds / 1e9
+        text += f": {seconds * 1e3:.3f} ms at {card.clock_hz / 1e6:g} MHz, K and V at {gb_s:.1f} GB/s"
+    return f"{text}, simulated" if card.simulated else text
+
+
 def _per_token(nbytes: int, result: GenerationResult) -> str:
     share = per_decoded_token(nbytes, result)
     return "" if share is None else f", {human_bytes(int(share))} per decoded token"
@@ -250,6 +264,10 @@ def _card_document(card: CardStats) -> dict[str, Any]:
         "jobs": card.jobs,
         "lists": card.lists,
         "kernel_beats": card.kernel_beats,
+        "kernel_cycles": card.kernel_cycles,
+        "kernel_seconds": kernel_s(card),
+        "clock_hz": card.clock_hz,
+        "simulated": card.simulated,
         "saturated_jobs": card.saturated_jobs,
         "bounce_bytes": card.bounce_nbytes,
         "direct_refusals": card.direct_refusals,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +24,7 @@ from nearkv.errors import UserError
 from nearkv.generate import GenerationResult, generate
 from nearkv.report import document, rows
 from nearkv.timeline import Timeline, chrome_trace
+from nearkv.waveforms import with_waves
 
 # More text than any model's context; a device such as /dev/zero has no end.
 _PROMPT_NBYTES_MAX = 64 << 20
@@ -47,6 +48,7 @@ class Request:
     as_json: bool
     trace: Path | None
     session: SessionOptions | None = None
+    wave: Path | None = None
 
 
 def command(
@@ -105,6 +107,10 @@ def command(
     top_k: Annotated[int | None, typer.Option(help="With --session: draw among so many tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="With --session: draw among this share of probability.")] = None,
     seed: Annotated[int | None, typer.Option(help="With --session: what the draws depend on.")] = None,
+    wave: Annotated[
+        Path | None,
+        typer.Option(help="Write every signal of the RTL of hw_emu cards as FST; of several, one file per card."),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> Run:
     """Generate text, its KV cache on the cards: greedily, unless a session is told to draw."""
@@ -124,6 +130,7 @@ def command(
         as_json=as_json,
         trace=trace,
         session=options,
+        wave=wave,
     )
     return Run(partial(run, request), debug)
 
@@ -132,6 +139,8 @@ def run(request: Request) -> int:
     prompts = [*request.prompts, *(read_prompt(path) for path in request.prompt_files)]
     if not prompts and request.session is None:
         raise UserError("no prompt: give --prompt TEXT or --prompt-file FILE")
+    if request.wave is not None:
+        request = replace(request, cards=with_waves(request.cards or load_settings().cards, request.wave))
     timeline = None
     if request.trace is not None:
         timeline = Timeline()

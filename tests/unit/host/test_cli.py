@@ -89,6 +89,23 @@ def test_a_trace_that_cannot_be_written_is_refused_before_the_work(
     assert not calls
 
 
+def test_a_wave_file_goes_into_the_urls_of_simulated_cards(calls: list[GenerateCall], tmp_path: Path) -> None:
+    cards = ["--card", "hw_emu:0?seed=2", "--card", "hw_emu:1"]
+    assert main(["generate", "--prompt", "a", *cards, "--wave", str(tmp_path / "run.fst")]) == 0
+    files = [f"{tmp_path}/run.{i}.fst" for i in range(2)]
+    assert calls[0]["cards"] == (f"hw_emu:0?seed=2&wave={files[0]}", f"hw_emu:1?wave={files[1]}")
+
+
+def test_a_wave_file_that_nobody_can_write_is_refused_before_the_work(
+    calls: list[GenerateCall], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["generate", "--prompt", "a", "--wave", str(tmp_path / "run.fst")]) == 2
+    assert "only hw_emu cards write waveforms" in one_error_line(capsys)
+    assert main(["generate", "--prompt", "a", "--card", "hw_emu:0", "--wave", str(tmp_path / "no" / "run.fst")]) == 2
+    assert "No such file or directory" in one_error_line(capsys)
+    assert not calls
+
+
 def test_defaults(calls: list[GenerateCall]) -> None:
     assert main(["generate", "--prompt", "hello"]) == 0
     (call,) = calls

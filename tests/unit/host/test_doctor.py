@@ -194,7 +194,6 @@ def test_every_card_is_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names == [
         "python",
         "g++",
-        "verilator",
         "iverilog",
         "memory",
         "sw_emu:0",

@@ -68,6 +68,12 @@ def test_two_cards_may_not_share_a_volume_folder(tmp_path: Path) -> None:
         check_cards([f"sw_emu:0?ssd={tmp_path}/volume", f"sw_emu:1?ssd={tmp_path}/./link"])
 
 
+def test_two_cards_may_not_share_a_waveform_file(tmp_path: Path) -> None:
+    check_cards([f"hw_emu:0?wave={tmp_path}/0", f"hw_emu:1?wave={tmp_path}/1&ssd={tmp_path}/0"])
+    with pytest.raises(UserError, match="same waveform file"):
+        check_cards([f"hw_emu:0?wave={tmp_path}/run", f"hw_emu:1?wave={tmp_path}/./run"])
+
+
 def test_cards_must_be_a_sequence_with_something_in_it() -> None:
     with pytest.raises(UserError, match="no cards"):
         check_cards([])

@@ -80,6 +80,20 @@ def test_saturated_scores_are_told() -> None:
     assert "4 jobs" in table["saturated scores"]
 
 
+def test_cycles_of_a_kernel_are_told_with_their_time_and_rate() -> None:
+    counted = card_stats("hw_emu:0?seed=1", kernel_cycles=15_000, clock_hz=300_000_000, simulated=True)
+    hardware = card_stats("xrt:0", kernel_cycles=2_000)
+    stats = store_stats(counted, hardware, card_stats(clock_hz=300_000_000, simulated=True))
+    table = {row.name: row.value for row in rows(result(stats))}
+    # 12,345 words of 64 bytes in 50 us
+    assert table["kernel of hw_emu:0"] == "15,000 cycles: 0.050 ms at 300 MHz, K and V at 15.8 GB/s, simulated"
+    assert table["kernel of xrt:0"] == "2,000 cycles"
+    assert "kernel of sw_emu:0" not in table
+    cards = document(result(stats))["cards"]
+    assert [card["kernel_seconds"] for card in cards] == [5e-5, None, None]
+    assert [card["simulated"] for card in cards] == [True, False, True]
+
+
 def test_endurance_is_written_bytes_over_rated_bytes() -> None:
     card = card_stats(endurance_nbytes=7_008 * 10**12, media_write_nbytes=7_008_000)
     assert endurance_used(card) == 1e-9
