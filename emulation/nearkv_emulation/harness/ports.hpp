@@ -140,13 +140,17 @@ class Reader {
         rules.require(asked_.size == 6 && asked_.burst == 1, "AR asks for other than incrementing words of 64 bytes");
         bursts.push_back({asked_.address, asked_.len + 1, asked_.id, arrives});
     }
-    // Which burst is next: the oldest, or by chance another one that is the first of its id.
+    // Which burst is next: the oldest, or by chance another one that is the first of its id. That one goes to the
+    // front: the channel closes no row that a port's front needs, so one behind it might wait for ever.
     void choose() {
         current_ = 0;
         if (bursts.empty() || !random_.chance(timing_.reorder)) return;
-        current_ = random_.next() % bursts.size();
-        for (size_t i = 0; i < current_; ++i)
-            if (bursts[i].id == bursts[current_].id) current_ = i;
+        size_t next = random_.next() % bursts.size();
+        for (size_t i = 0; i < next; ++i)
+            if (bursts[i].id == bursts[next].id) next = i;
+        const Burst chosen = bursts[next];
+        bursts.erase(bursts.begin() + static_cast<long>(next));
+        bursts.push_front(chosen);
     }
     Space& space_;
     const Timing& timing_;
