@@ -87,6 +87,11 @@ class RtlCard:
             self._card = self._masters = None
 
     @property
+    def masters(self) -> Masters | None:
+        """The memory that `map` was given last."""
+        return self._masters
+
+    @property
     def cycles(self) -> int:
         return int(self._library.nearkv_card_cycles(self._card))
 
