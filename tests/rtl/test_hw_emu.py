@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -149,8 +150,29 @@ def test_time_is_that_of_the_clock_and_idle_time_costs_nothing() -> None:
     card.close()
 
 
+@cache
+def cycles_of_a_list(options: str) -> int:
+    with rtl_device(options) as (device, _):
+        buffer, _, _ = stored(device, 2000)
+        (result,) = device.attend([job_over(buffer, 2000)])
+        return result.cycles
+
+
+@pytest.mark.parametrize(
+    ("faster", "slower", "least"),
+    [
+        ("", "&latency=240", 1.09),  # five latencies remain in a list, see docs/rtl.md
+        ("", "&stall=50", 1.5),
+        ("&memory=ddr4-2400", "&memory=ddr4-2400,mhz:600", 1.7),
+        ("&memory=ddr4-2400&clock=150M", "&memory=ddr4-2400", 1.02),  # DRAM waits are fewer cycles of a slow clock
+    ],
+)
+def test_options_of_the_memory_reach_it(faster: str, slower: str, least: float) -> None:
+    assert cycles_of_a_list(slower) > least * cycles_of_a_list(faster)
+
+
 def test_the_same_calls_take_the_same_cycles() -> None:
-    """Registers are polled every so many cycles, not every so many milliseconds of the machine."""
+    """Nothing depends on how fast the machine is."""
     cycles = []
     for _ in range(2):
         with rtl_device("&memory=ddr4-2400&stall=20&reorder=20&seed=5") as (device, card):

@@ -17,6 +17,7 @@ from nearkv.cli import main
 from nearkv.models.runtime import torch_threads
 
 from tests.support.cli import ROOT, TIMEOUT_S, command, environment, run, run_command, start
+from tests.support.rtl_tools import needs_verilator, patient
 
 PARIS = "What is the capital of France?"
 # SmolLM2-135M: layers, query heads, KV heads, head size; FP32 q and O, FP16 K and V, 8 bytes of L and T
@@ -65,6 +66,19 @@ def test_each_prompt_of_a_batch_has_its_text(batch: dict[str, Any]) -> None:
     assert "Paris" in batch["texts"][0]
     assert "Mars" in batch["texts"][1]
     assert all(0 < len(ids) <= 12 for ids in batch["tokens"])
+
+
+@needs_verilator
+@patient
+def test_simulated_rtl_writes_the_same_text(batch: dict[str, Any], tmp_path: Path) -> None:
+    arguments = ["--card=hw_emu:0?memory=ddr4-2400", "--prompt", PARIS, "--max-new-tokens", "4", "--json"]
+    done = run(tmp_path, "generate", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert document["tokens"] == [batch["tokens"][0][:4]]
+    (card,) = document["cards"]
+    assert card["simulated"]
+    assert card["kernel_seconds"] == card["kernel_cycles"] / 300e6 > 0
 
 
 def test_link_bytes_are_those_of_the_formula(batch: dict[str, Any]) -> None:

