@@ -27,25 +27,19 @@ _WAVE_ROOM_NBYTES = 256 << 20
 
 def open_card(url: CardUrl) -> HwEmuCard:
     """Raises ValueError for an option that is unknown or out of range, BuildError when the RTL cannot be built."""
-    options = options_of(url)
-    try:
-        rtl = RtlCard(options.seed, wave=options.wave)
-    except OSError as error:
-        message = f"waveform file {options.wave}: {error.strerror or error}"
-        raise TransportUnavailable(message, card=url.text) from error
-    return HwEmuCard(options, rtl)
+    return HwEmuCard(options_of(url))
 
 
 class HwEmuCard:
-    """A transport (nearkv_driver.transport.Transport) around one simulated kernel, which it closes."""
+    """A transport (nearkv_driver.transport.Transport) around one simulated kernel, `rtl`, which it closes."""
 
-    def __init__(self, options: HwEmuOptions, rtl: RtlCard) -> None:
+    def __init__(self, options: HwEmuOptions, rtl: RtlCard | None = None) -> None:
         self._info = options.info
         self._wave = options.wave
-        self.rtl = rtl
         self._closed = False
+        self._memory = CardMemory(self._info, self._fill)
+        self.rtl = rtl = rtl if rtl is not None else _simulated(options)
         try:
-            self._memory = CardMemory(self._info, self._fill)
             rtl.memory(options.memory)
             for master in range(len(self._info.masters)):
                 rtl.timing(master, options.timing)
@@ -126,3 +120,12 @@ class HwEmuCard:
     def _open(self) -> None:
         if self._closed:
             raise DriverError("the card is closed", card=self._info.url)
+
+
+def _simulated(options: HwEmuOptions) -> RtlCard:
+    """Builds the kernel when it is not in the cache."""
+    try:
+        return RtlCard(options.seed, wave=options.wave)
+    except OSError as error:
+        message = f"waveform file {options.wave}: {error.strerror or error}"
+        raise TransportUnavailable(message, card=options.info.url) from error
