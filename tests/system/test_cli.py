@@ -15,6 +15,7 @@ import pytest
 import torch
 from nearkv.cli import main
 from nearkv.models.runtime import torch_threads
+from nearkv_emulation.rtl_build import library
 
 from tests.support.cli import ROOT, TIMEOUT_S, command, environment, run, run_command, start
 from tests.support.rtl_tools import needs_verilator, patient
@@ -71,6 +72,7 @@ def test_each_prompt_of_a_batch_has_its_text(batch: dict[str, Any]) -> None:
 @needs_verilator
 @patient
 def test_simulated_rtl_writes_the_same_text(batch: dict[str, Any], tmp_path: Path) -> None:
+    library()  # builds the kernel, which takes longer than the command may
     arguments = ["--card=hw_emu:0?memory=ddr4-2400", "--prompt", PARIS, "--max-new-tokens", "4", "--json"]
     done = run(tmp_path, "generate", *arguments)
     assert (done.returncode, done.stderr) == (0, "")
