@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register file `s_axi_control` of an emulated card, with the handshake of `ap_ctrl_chain`.
+"""The register file `s_axi_control` of an emulated kernel, with the handshake of `ap_ctrl_chain` or `ap_ctrl_hs`.
 
-Knows no kernel: it says when a list is to begin and is told when one has ended.
+Runs no kernel: it says when one is to begin and is told when it has ended. Without arguments it is that of our kernel.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from nearkv_driver.regmap import (
     ADDR_CTL,
@@ -30,14 +32,18 @@ NBYTES = ADDR_OUT + 12
 
 
 class ControlRegisters:
-    """What the host sees and sets; `begin`, `accepted` and `ended` are the kernel's side."""
+    """What the host sees and sets; `begin`, `accepted` and `ended` are the kernel's side.
 
-    def __init__(self) -> None:
-        self._words = dict.fromkeys((*_ARGUMENTS, ADDR_GIER, ADDR_IP_IER, ADDR_IP_ISR), 0)
+    arguments: offsets of the words of arguments. chain: DONE stays until CONTINUE; else reading clears it.
+    """
+
+    def __init__(self, arguments: Iterable[int] = _ARGUMENTS, nbytes: int = NBYTES, chain: bool = True) -> None:
+        self._words = dict.fromkeys((*arguments, ADDR_GIER, ADDR_IP_IER, ADDR_IP_ISR), 0)
+        self._nbytes, self._chain = nbytes, chain
         self._start = self._running = self._taken = self._done = self._ready = False
 
     def read(self, offset: int) -> int:
-        check_offset(offset)
+        check_offset(offset, self._nbytes)
         if offset != ADDR_CTRL:
             return self._words.get(offset, 0)
         value = CTRL_START if self._start else 0
@@ -45,12 +51,14 @@ class ControlRegisters:
         value |= 0 if self._start or self._running else CTRL_IDLE
         value |= CTRL_READY if self._ready else 0
         self._ready = False
+        if not self._chain:
+            self._done = False
         return value
 
     def write(self, offset: int, value: int) -> None:
-        check_write(offset, value)
+        check_write(offset, value, self._nbytes)
         if offset == ADDR_CTRL:
-            if value & CTRL_CONTINUE:
+            if value & CTRL_CONTINUE and self._chain:
                 self._done = False
             if value & CTRL_START:
                 self._start = True
@@ -67,9 +75,13 @@ class ControlRegisters:
         """A 64-bit pointer."""
         return self._words[offset] | self._words[offset + 4] << 32
 
+    def word(self, offset: int) -> int:
+        """What was last written to a word of an argument."""
+        return self._words[offset]
+
     def begin(self) -> bool:
-        """Whether a list begins now; DONE holds the next one back until CONTINUE."""
-        if not self._start or self._running or self._done:
+        """Whether a list begins now; in a chain DONE holds the next one back until CONTINUE."""
+        if not self._start or self._running or (self._done and self._chain):
             return False
         self._running, self._taken = True, False
         return True
@@ -90,14 +102,14 @@ class ControlRegisters:
         self._start = self._running = False
 
 
-def check_offset(offset: int) -> None:
-    """ValueError for an offset that is no register's."""
-    if offset % 4 or not 0 <= offset < NBYTES:
-        raise ValueError(f"register offset {offset:#x}; registers are words from 0 to {NBYTES - 4:#x}")
+def check_offset(offset: int, nbytes: int = NBYTES) -> None:
+    """ValueError for an offset that is no register's of a window of `nbytes`."""
+    if offset % 4 or not 0 <= offset < nbytes:
+        raise ValueError(f"register offset {offset:#x}; registers are words from 0 to {nbytes - 4:#x}")
 
 
-def check_write(offset: int, value: int) -> None:
+def check_write(offset: int, value: int, nbytes: int = NBYTES) -> None:
     """ValueError for an offset or a value that no register has."""
-    check_offset(offset)
+    check_offset(offset, nbytes)
     if not 0 <= value < 1 << 32:
         raise ValueError(f"register value {value:#x} does not fit 32 bits")

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emulated card that an xclbin describes: its memory and its compute units at their addresses. No messages here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nearkv_driver.xclbin import Container, Design, Kernel, SectionKind, XclbinError, read_container
+from nearkv_driver.xclbin.kernel import CONTROL
+from nearkv_driver.xclbin.tables import Connection, read_connections
+
+from nearkv_emulation.xrt_device.memory import DeviceMemory
+from nearkv_emulation.xrt_device.model import KernelModel, Memory, MemoryFault, ModelMaker, UnitPlace
+from nearkv_emulation.xrt_device.p2p_files import P2pFiles
+
+_WINDOW = 0x10000  # of a unit whose kernel does not say how large its register file is
+# How long a unit works while a register of it is read: the host polls, and its other calls wait so long at most.
+POLL_S = 0.005
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An xclbin as the card needs it; everything in it has been checked."""
+
+    file: str
+    design: Design
+    connections: tuple[Connection, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Plan:
+        """Raises XclbinError."""
+        container = read_container(path)
+        design = Design.of(container, str(path))
+        if not design.units:
+            raise XclbinError("it has no compute unit", file=str(path), section=SectionKind.IP_LAYOUT.name)
+        return cls(str(path), design, _connections(container, design, str(path)))
+
+    def kernel(self, name: str) -> Kernel:
+        found = next((k for k in self.design.kernels if k.name == name), None)
+        if found is None:
+            raise XclbinError(
+                f"unit of kernel {name!r}, which the metadata does not describe",
+                file=self.file,
+                section=SectionKind.EMBEDDED_METADATA.name,
+            )
+        return found
+
+
+@dataclass
+class Unit:
+    """A unit on the bus; counts its starts."""
+
+    name: str
+    base: int
+    nbytes: int
+    model: KernelModel
+    starts: int = field(default=0)
+
+
+class EmulatedBoard:
+    """Memory and units of one opened device. A context manager."""
+
+    def __init__(
+        self, plan: Plan, makers: Mapping[str, ModelMaker], files: P2pFiles, host: Memory | None = None
+    ) -> None:
+        with ExitStack() as stack:
+            self.memory = DeviceMemory(plan.design.banks, files, host)
+            stack.callback(self.memory.close)
+            self.units: list[Unit] = []
+            for number, unit in enumerate(plan.design.units):
+                kernel = plan.kernel(unit.kernel)
+                maker = makers.get(unit.kernel)
+                if maker is None:
+                    raise ValueError(
+                        f"{plan.file} has kernel {unit.kernel!r}, for which there is no model; give "
+                        f"--model {unit.kernel}=MODULE:FUNCTION"
+                    )
+                regions = {
+                    a.name: self.memory.regions(
+                        [
+                            plan.design.banks[c.bank]
+                            for c in plan.connections
+                            if (c.unit, c.argument) == (number, a.index)
+                        ]
+                    )
+                    for a in kernel.arguments
+                    if a.pointer
+                }
+                model = maker(UnitPlace(unit.name, unit.base, kernel, regions, self.memory))
+                stack.callback(model.close)
+                self.units.append(Unit(unit.name, unit.base, _window(kernel), model))
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> EmulatedBoard:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def busy(self) -> bool:
+        return any(unit.model.busy for unit in self.units)
+
+    def advance(self, wall_s: float) -> None:
+        """Lets all units that have work go on, for about so long each."""
+        for unit in self.units:
+            if unit.model.busy:
+                unit.model.advance(wall_s)
+
+    def write_registers(self, address: int, data: memoryview) -> None:
+        for unit, offset, at in self._words(address, len(data)):
+            value = int.from_bytes(data[at : at + 4], "little")
+            unit.starts += offset == 0 and bool(value & 1)
+            unit.model.write32(offset, value)
+
+    def read_registers(self, address: int, nbytes: int) -> bytes:
+        out = bytearray()
+        for unit, offset, _ in self._words(address, nbytes):
+            if unit.model.busy:
+                unit.model.advance(POLL_S)
+            out += unit.model.read32(offset).to_bytes(4, "little")
+        return bytes(out)
+
+    def _words(self, address: int, nbytes: int) -> Iterator[tuple[Unit, int, int]]:
+        """Unit, offset in its window and offset in the data of each word."""
+        unit = next((u for u in self.units if u.base <= address < u.base + u.nbytes), None)
+        if unit is None or address + nbytes > unit.base + unit.nbytes:
+            windows = ", ".join(f"{u.name} at {u.base:#x} to {u.base + u.nbytes:#x}" for u in self.units)
+            raise MemoryFault(f"{nbytes} bytes of registers at {address:#x}; there are {windows}")
+        if address % 4 or nbytes % 4:
+            raise MemoryFault(f"{nbytes} bytes of registers at {address:#x}; words of 4 bytes are expected")
+        for at in range(0, nbytes, 4):
+            yield unit, address - unit.base + at, at
+
+
+def _window(kernel: Kernel) -> int:
+    ports = [p.range_nbytes for p in kernel.ports if p.mode == "slave"]
+    named = [p.range_nbytes for p in kernel.ports if p.name.lower() == CONTROL]
+    return next(iter(named or ports), _WINDOW)
+
+
+def _connections(container: Container, design: Design, file: str) -> tuple[Connection, ...]:
+    section = container.section(SectionKind.CONNECTIVITY)
+    return read_connections(section, file, len(design.units), len(design.banks)) if section else ()
