@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,10 @@ from nearkv_emulation.xrt_device.p2p_files import P2pFiles
 _WINDOW = 0x10000  # of a unit whose kernel does not say how large its register file is
 # How long a unit works while a register of it is read: the host polls, and its other calls wait so long at most.
 POLL_S = 0.005
+
+
+class UnitFailed(Exception):
+    """The model of a unit raised something."""
 
 
 @dataclass(frozen=True)
@@ -108,20 +112,23 @@ class EmulatedBoard:
         """Lets all units that have work go on, for about so long each."""
         for unit in self.units:
             if unit.model.busy:
-                unit.model.advance(wall_s)
+                with _naming(unit):
+                    unit.model.advance(wall_s)
 
     def write_registers(self, address: int, data: memoryview) -> None:
         for unit, offset, at in self._words(address, len(data)):
             value = int.from_bytes(data[at : at + 4], "little")
             unit.starts += offset == 0 and bool(value & 1)
-            unit.model.write32(offset, value)
+            with _naming(unit):
+                unit.model.write32(offset, value)
 
     def read_registers(self, address: int, nbytes: int) -> bytes:
         out = bytearray()
         for unit, offset, _ in self._words(address, nbytes):
-            if unit.model.busy:
-                unit.model.advance(POLL_S)
-            out += unit.model.read32(offset).to_bytes(4, "little")
+            with _naming(unit):
+                if unit.model.busy:
+                    unit.model.advance(POLL_S)
+                out += unit.model.read32(offset).to_bytes(4, "little")
         return bytes(out)
 
     def _words(self, address: int, nbytes: int) -> Iterator[tuple[Unit, int, int]]:
@@ -134,6 +141,15 @@ class EmulatedBoard:
             raise MemoryFault(f"{nbytes} bytes of registers at {address:#x}; words of 4 bytes are expected")
         for at in range(0, nbytes, 4):
             yield unit, address - unit.base + at, at
+
+
+@contextmanager
+def _naming(unit: Unit) -> Iterator[None]:
+    """Whatever a model raises, and it may be anybody's, is trouble of its unit."""
+    try:
+        yield
+    except Exception as error:
+        raise UnitFailed(f"unit {unit.name}: {type(error).__name__}: {error}") from error
 
 
 def _window(kernel: Kernel) -> int:

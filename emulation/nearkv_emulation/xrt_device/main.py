@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -24,8 +22,9 @@ from nearkv_driver.errors import TransportUnavailable
 
 from nearkv_emulation.xrt_device.card import Plan
 from nearkv_emulation.xrt_device.kernels import KINDS, makers
+from nearkv_emulation.xrt_device.meeting import AttachPoint, Ended, Lifeline, NoHost, launched
 from nearkv_emulation.xrt_device.report import ReportFile, State
-from nearkv_emulation.xrt_device.server import DeviceFailed, Ended, Server
+from nearkv_emulation.xrt_device.server import DeviceFailed, Server
 
 BAD_INPUT, FAILED = 2, 3
 _SHM = Path("/dev/shm")  # memory that is no disk's: what a drive reads into a P2P buffer is not written back anywhere
@@ -64,22 +63,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tally = _Tally(report)
         try:
             places = tuple(options.p2p_folder or (_SHM, Path(tempfile.gettempdir())))
-            server = Server(
-                Plan.read(options.xclbin), makers(options.kernel, options.model), places, options.lifeline_fd
-            )
+            lifeline = Lifeline(options.lifeline_fd)
+            plan, models = Plan.read(options.xclbin), makers(options.kernel, options.model)
+            server = Server(plan, models, places, lifeline)
             if options.connect is not None:
-                tally.add(server.launch(options.connect))
+                _outlive_host()
+                tally.add(server.serve(launched(options.connect, lifeline), options.connect))
             else:
-                listener = stack.enter_context(_listener(options.listen, options.listen_fd))
-                stack.callback(options.listen.unlink, missing_ok=True)
-                server.attach(listener, options.listen, tally.add)
+                point = stack.enter_context(AttachPoint(options.listen, lifeline, options.listen_fd))
+                while True:
+                    tally.add(server.serve(point.meet(), point.path, point.listener))
         except Ended:
             pass
         except (ValueError, TransportUnavailable) as error:
             log.error("%s", error)
             tally.end(State.FAILED, str(error))
             return BAD_INPUT
-        except (DeviceFailed, OSError) as error:
+        except (DeviceFailed, NoHost, OSError) as error:
             log.error("%s", error)
             tally.end(State.FAILED, str(error))
             return FAILED
@@ -106,16 +106,11 @@ class _Tally:
             self._report.write(state, message, {"sessions": self._sessions})
 
 
-def _listener(path: Path, fd: int | None) -> socket.socket:
-    if fd is not None:
-        return socket.socket(fileno=fd)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    path.unlink(missing_ok=True)
-    listener.bind(str(path))
-    listener.listen()
-    os.chmod(path, 0o600)
-    return listener
+def _outlive_host() -> None:
+    """A crashing host signals its whole process group, and a launched device must be in that group: the host waits
+    for its end there. So what is sent is ignored; a fault of this process still ends it, as the kernel sees to."""
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
