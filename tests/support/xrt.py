@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -52,7 +51,11 @@ def program(name: str) -> Path:
     return target
 
 
-def without(tool: str) -> None:
-    """Skips where a program is missing."""
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is missing: apt-get install {tool}")
+def direct_io(folder: Path) -> None:
+    """Skips where files of `folder` cannot be opened with O_DIRECT."""
+    path = folder / "direct"
+    path.touch()
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
+    except OSError as error:
+        pytest.skip(f"{folder}: its file system refuses O_DIRECT ({error.strerror})")

@@ -15,7 +15,7 @@ from nearkv_emulation.xrt_run.emulate import Finished, Options, emulate
 from tests.support import vectors
 from tests.support.jobs import BASE
 from tests.support.vectors import Vector
-from tests.support.xrt import installation, program
+from tests.support.xrt import direct_io, installation, program
 
 # Vectors that any card can run: one bank, all of it there.
 ON_A_CARD = [v for v in vectors.load() if v.image.base == BASE and not v.image.holes]
@@ -70,6 +70,7 @@ def test_other_kernels_and_modes_give_the_same_bytes(kernel: str, mode: str, tmp
 
 def test_pages_that_a_drive_reads_reach_the_kernel_without_a_message(tmp_path: Path) -> None:
     """The buffer is filled by pread and saved by pwrite, both with O_DIRECT on real files; nothing is synced."""
+    direct_io(tmp_path)
     finished, wrong = replay(named(FEW), Options(timeout_s=120), tmp_path, "p2p")
     assert (finished.status, wrong) == (0, [])
     (session,) = finished.reports[0].details["sessions"]

@@ -21,12 +21,12 @@ MESSAGE_NBYTES_MAX = 1 << 30
 
 
 class Closed(Exception):
-    """The other side closed the socket between two messages."""
+    """The other side closed the socket; the text says how far into a message, and is empty between two."""
 
 
 def receive(sock: socket.socket) -> tuple[int, bytearray]:
-    """Call number and message. Raises Closed between messages, ProtocolError inside one."""
-    head = _exactly(sock, _REQUEST.size, between=True)
+    """Call number and message. Raises Closed, ProtocolError."""
+    head = _exactly(sock, _REQUEST.size)
     size_key, size, call_key, call = _REQUEST.unpack(head)
     if size_key != _SIZE_KEY or call_key != _CALL_KEY:
         raise ProtocolError(f"a header begins with {bytes(head).hex()}; 09 SIZE*8 15 CALL*4 is expected")
@@ -43,14 +43,12 @@ def request(sock: socket.socket, call: int, message: bytes) -> None:
     sock.sendall(_REQUEST.pack(_SIZE_KEY, len(message), _CALL_KEY, call) + message)
 
 
-def _exactly(sock: socket.socket, nbytes: int, between: bool = False) -> bytearray:
+def _exactly(sock: socket.socket, nbytes: int) -> bytearray:
     data = bytearray(nbytes)
     view, done = memoryview(data), 0
     while done < nbytes:
         got = sock.recv_into(view[done:])
         if not got:
-            if between and not done:
-                raise Closed
-            raise ProtocolError(f"the socket closed after {done} of {nbytes} bytes of a message")
+            raise Closed(f"after {done} of {nbytes} bytes" if done or nbytes != _REQUEST.size else "")
         done += got
     return data

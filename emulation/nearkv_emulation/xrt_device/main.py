@@ -24,7 +24,7 @@ from nearkv_emulation.xrt_device.card import Plan
 from nearkv_emulation.xrt_device.kernels import KINDS, makers
 from nearkv_emulation.xrt_device.meeting import AttachPoint, Ended, Lifeline, NoHost, launched
 from nearkv_emulation.xrt_device.report import ReportFile, State
-from nearkv_emulation.xrt_device.server import DeviceFailed, Server
+from nearkv_emulation.xrt_device.server import DeviceFailed, HostLost, Server
 
 BAD_INPUT, FAILED = 2, 3
 _SHM = Path("/dev/shm")  # memory that is no disk's: what a drive reads into a P2P buffer is not written back anywhere
@@ -79,9 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log.error("%s", error)
             tally.end(State.FAILED, str(error))
             return BAD_INPUT
-        except (DeviceFailed, NoHost, OSError) as error:
+        except (DeviceFailed, HostLost, NoHost, OSError) as error:
             log.error("%s", error)
-            tally.end(State.FAILED, str(error))
+            tally.end(State.LOST if isinstance(error, HostLost) else State.FAILED, str(error))
             return FAILED
         tally.end(State.CLOSED)
         return 0

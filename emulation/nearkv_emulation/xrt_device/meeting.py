@@ -12,6 +12,7 @@ import contextlib
 import os
 import select
 import socket
+import struct
 import time
 from pathlib import Path
 
@@ -20,7 +21,11 @@ _LAUNCH_FOR_S = 300.0  # as long as the host waits
 
 
 class Ended(Exception):
-    """Whoever started the process has gone, or it was told to end: there is nobody to answer for."""
+    """The process was told to end."""
+
+
+class Orphaned(Ended):
+    """Whoever started the process has gone."""
 
 
 class NoHost(Exception):
@@ -34,13 +39,13 @@ class Lifeline:
         self._fd = fd
 
     def wait(self, sockets: list[socket.socket], timeout_s: float | None = None) -> list[socket.socket]:
-        """Those of `sockets` that can be read. Raises Ended."""
+        """Those of `sockets` that can be read. Raises Orphaned."""
         watched = [sock.fileno() for sock in sockets]
         ready = select.select(watched if self._fd is None else [*watched, self._fd], [], [], timeout_s)[0]
         found = [sock for sock in sockets if sock.fileno() in ready]
         # What a host has said, its end included, goes first.
         if self._fd in ready and not found:
-            raise Ended
+            raise Orphaned
         return found
 
 
@@ -115,6 +120,13 @@ def launched(path: Path, lifeline: Lifeline) -> socket.socket:
             raise NoHost(f"no host waits at {path}")
         lifeline.wait([], _LOOK_EVERY_S)
     return host
+
+
+def peer(sock: socket.socket) -> int:
+    """The process at the other end."""
+    size = struct.calcsize("3i")
+    pid: int = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))[0]
+    return pid
 
 
 def _inode(path: Path) -> int | None:

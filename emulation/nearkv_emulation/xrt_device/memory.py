@@ -59,19 +59,14 @@ class DeviceMemory:
 
     def add_p2p(self, address: int, nbytes: int) -> str:
         """Puts a new file behind the range and returns its path. Raises MemoryFault, OSError."""
-        size = _whole_pages(nbytes)
-        start, span = self._span(address, size)
-        if address % mmap.PAGESIZE:
-            raise MemoryFault(f"a P2P buffer at {address:#x}; buffers start at multiples of {mmap.PAGESIZE}")
-        for other, other_size in self._p2p.items():
-            if address < other + other_size and other < address + size:
-                raise MemoryFault(f"a P2P buffer at {address:#x} lies in the one at {other:#x}, which is not freed")
+        size = self._require_room(address, nbytes)
         file = self._files.make(address, size)
         try:
+            start, span = self._span(address, size)
             span.put_file(address - start, size, file.fd)
+            self._p2p[address] = size
         finally:
             file.close()
-        self._p2p[address] = size
         return file.path
 
     def free(self, address: int) -> None:
@@ -81,6 +76,17 @@ class DeviceMemory:
             start, span = self._span(address, size)
             span.clear(address - start, size)
             self._files.remove(address)
+
+    def _require_room(self, address: int, nbytes: int) -> int:
+        """The size in whole pages of a range that may become a P2P buffer."""
+        size = _whole_pages(nbytes)
+        self._span(address, size)
+        if address % mmap.PAGESIZE:
+            raise MemoryFault(f"a P2P buffer at {address:#x}; buffers start at multiples of {mmap.PAGESIZE}")
+        for other, other_size in self._p2p.items():
+            if address < other + other_size and other < address + size:
+                raise MemoryFault(f"a P2P buffer at {address:#x} lies in the one at {other:#x}, which is not freed")
+        return size
 
     def close(self) -> None:
         for address in tuple(self._p2p):

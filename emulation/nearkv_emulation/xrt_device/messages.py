@@ -28,12 +28,13 @@ class Call(IntEnum):
     TIMESTAMP = 17
     DEBUG = 19
     ENVIRONMENT = 20
-    COPY = 22
+    COPY_TO_FILE = 22
     IMPORT = 27
     # The second socket: the device asks, the host answers.
     READ_HOST = 34
     WRITE_HOST = 35
     INTERRUPT = 36
+    COPY_FROM_FILE = 50
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,19 @@ class State(StrEnum):
     RUNNING = "running"
     # Every host that opened the device has closed it.
     CLOSED = "closed"
+    # A host went without closing the device.
+    LOST = "lost"
     FAILED = "failed"
 
 
 @dataclass(frozen=True)
 class Report:
-    """`alive`: whether the process that wrote it still runs."""
+    """`pid`: the process that wrote it; `alive`: whether it still runs."""
 
     name: str
     state: State
     alive: bool
+    pid: int = 0
     message: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -43,7 +46,7 @@ class ReportFile:
         self.write(State.RUNNING)
 
     def write(self, state: State, message: str = "", details: Mapping[str, Any] | None = None) -> None:
-        document = {"state": state, "message": message, "details": dict(details or {})}
+        document = {"state": state, "pid": os.getpid(), "message": message, "details": dict(details or {})}
         data = json.dumps(document).encode()
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, data, 0)
@@ -67,6 +70,7 @@ def read_report(path: Path) -> Report:
             path.stem,
             State(document["state"]),
             alive,
+            document["pid"],
             document["message"],
             document["details"],
         )

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import signal
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -14,7 +17,7 @@ from typing import Any
 from nearkv_emulation.xrt_device import frames
 from nearkv_emulation.xrt_device.card import EmulatedBoard, Plan, UnitFailed
 from nearkv_emulation.xrt_device.host_link import HostLink
-from nearkv_emulation.xrt_device.meeting import Ended, Lifeline
+from nearkv_emulation.xrt_device.meeting import Ended, Lifeline, Orphaned, peer
 from nearkv_emulation.xrt_device.model import MemoryFault, ModelMaker
 from nearkv_emulation.xrt_device.p2p_files import P2pFiles
 from nearkv_emulation.xrt_device.session import Session
@@ -25,7 +28,11 @@ _SLICE_S = 0.002  # how long kernels work before the sockets are looked at again
 
 
 class DeviceFailed(Exception):
-    """The device can no longer answer, or the host left without closing it."""
+    """The device can no longer answer."""
+
+
+class HostLost(Exception):
+    """The host left without closing the device."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class Server:
     def serve(self, connection: socket.socket, path: Path, others: socket.socket | None = None) -> Mapping[str, Any]:
         """One host, connected at `path`, from its first message to Close, on a card of its own; its counters.
 
-        `others`: becomes readable when a second host comes, for which there is no card. Raises DeviceFailed.
+        `others`: becomes readable when a second host comes, for which there is no card. Raises DeviceFailed, HostLost.
         """
         host = HostLink.beside(path)
         with ExitStack() as stack:
@@ -56,14 +63,18 @@ class Server:
                     call, message = frames.receive(connection)
                     host.try_connect()
                     frames.reply(connection, session.answer(call, message))
+            except Orphaned:
+                # Its library would spin for ever on the closed socket, and whoever would have ended it is gone.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(peer(connection), signal.SIGKILL)
+                raise HostLost("ended, and with it the host, since whoever started them has gone") from None
             except Ended:
-                raise DeviceFailed("ended while a host had the device open") from None
-            except frames.Closed:
-                raise DeviceFailed("the host ended without closing the device") from None
-            except (ProtocolError, MemoryFault, UnitFailed) as error:
+                raise DeviceFailed("told to end while a host had the device open") from None
+            except (frames.Closed, ConnectionError) as error:
+                inside = f", inside a message: {error}" if isinstance(error, frames.Closed) and str(error) else ""
+                raise HostLost(f"the host ended without closing the device{inside}") from error
+            except (ProtocolError, MemoryFault, UnitFailed, OSError) as error:
                 raise DeviceFailed(str(error)) from error
-            except OSError as error:
-                raise DeviceFailed(f"between host and device: {error}") from error
             host.farewell()
             _log.info("closed properly")
             return {**asdict(session.counters), "starts": {unit.name: unit.starts for unit in board.units}}

@@ -45,12 +45,13 @@ class Session:
             Call.TRACE: lambda fields: b"",
             Call.TIMESTAMP: self._timestamp,
             Call.DEBUG: lambda fields: b"",
-            Call.COPY: self._refuse_copy,
-            Call.IMPORT: self._refuse_copy,
+            Call.COPY_TO_FILE: self._refuse,
+            Call.COPY_FROM_FILE: self._refuse,
+            Call.IMPORT: self._refuse,
         }
 
     def answer(self, call: int, message: bytearray) -> bytes:
-        """The reply. Raises ProtocolError, MemoryFault, or what the kernel raised."""
+        """The reply. Raises ProtocolError, MemoryFault, UnitFailed, OSError."""
         self.counters.calls += 1
         try:
             fields = Fields.parse(message)
@@ -109,8 +110,8 @@ class Session:
     def _timestamp(self, fields: Fields) -> bytes:
         return answer(time.monotonic_ns() - self._began)
 
-    def _refuse_copy(self, fields: Fields) -> bytes:
-        raise ProtocolError("copies on the device and buffers of other processes are not emulated")
+    def _refuse(self, fields: Fields) -> bytes:
+        raise ProtocolError("buffers of another device are not emulated")
 
 
 def _name(call: int) -> str:

@@ -146,9 +146,10 @@ def _trouble(folder: RunFolder, attached: Sequence[AttachedDevice]) -> str:
     return _said(_reports(folder))
 
 
-def _said(reports: Sequence[Report]) -> str:
+def _said(reports: Sequence[Report], states: tuple[State, ...] = (State.FAILED,)) -> str:
+    """The first device that ended in one of the states, or did not live to say how."""
     for report in reports:
-        if report.state is State.FAILED:
+        if report.state in states:
             return f"device {report.name}: {report.message}"
         if report.state is State.RUNNING and not report.alive:
             return f"device {report.name}: its process was killed or crashed"
@@ -169,17 +170,14 @@ def _until_settled(folder: RunFolder, attached: Sequence[str]) -> None:
 
 
 def _judge(outcome: Outcome, reports: Sequence[Report], folder: RunFolder) -> str:
-    """What is wrong with the devices; raises EmulationFailed where the program does not say itself that it failed."""
-    trouble = outcome.trouble or _said(reports)
-    if not trouble:
-        alive = [report.name for report in reports if report.alive]
-        trouble = f"device {alive[0]}: its process has not ended" if alive else ""
-    if not trouble:
-        return ""
-    trouble += _log_end(folder)
-    if outcome.trouble or outcome.status == 0:
-        raise EmulationFailed(trouble, status=outcome.status)
-    return trouble
+    """Raises EmulationFailed where a device failed, or the program claims success and has not closed one. A program
+    that failed itself keeps its status; what it left open is returned."""
+    alive = [report.name for report in reports if report.alive]
+    trouble = outcome.trouble or _said(reports) or (f"device {alive[0]}: its process has not ended" if alive else "")
+    lost = _said(reports, (State.LOST,))
+    if trouble or (lost and outcome.status == 0):
+        raise EmulationFailed(f"{trouble or lost}{_log_end(folder)}", status=outcome.status)
+    return lost
 
 
 def _log_end(folder: RunFolder) -> str:
