@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -131,12 +130,10 @@ def test_a_signalled_run_takes_program_and_device_along(
         line += ["--model", model]
     # The program is run by a shell, so that it is no child of the run.
     shell = f"{' '.join(scene.line())}; exit $?"
-    command = cli.command(*line, "--", "sh", "-c", shell, prelude=cli._TAKES_CTRL_C)
-    environ = cli.environment(tmp_path)
-    environ["PYTHONPATH"] += os.pathsep + str(cli.ROOT)
-    with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+    with cli.start(tmp_path, *line, "--", "sh", "-c", shell) as run:
         scene.wait()
-        (folder,) = [p for p in Path("/tmp").glob("nearkv-xrt-*") if str(scene.host) in os.listdir(p / "runs/.run")]
+        variables = dict(v.split("=", 1) for v in Path(f"/proc/{scene.host}/environ").read_text().split("\0") if v)
+        folder = Path("/tmp", variables["USER"])
         device = read_report(folder / "reports/attached.json").pid
         run.send_signal(number)
         _, said = run.communicate(timeout=_END_S)

@@ -52,6 +52,16 @@ class Plan:
             )
         return found
 
+    def require_models(self, makers: Mapping[str, ModelMaker]) -> None:
+        """ValueError for a unit that nothing can stand behind."""
+        for unit in self.design.units:
+            self.kernel(unit.kernel)
+            if unit.kernel not in makers:
+                raise ValueError(
+                    f"{self.file} has kernel {unit.kernel!r}, for which there is no model; give "
+                    f"--model {unit.kernel}=MODULE:FUNCTION"
+                )
+
 
 @dataclass
 class Unit:
@@ -71,17 +81,12 @@ class EmulatedBoard:
         self, plan: Plan, makers: Mapping[str, ModelMaker], files: P2pFiles, host: Memory | None = None
     ) -> None:
         with ExitStack() as stack:
+            plan.require_models(makers)
             self.memory = DeviceMemory(plan.design.banks, files, host)
             stack.callback(self.memory.close)
             self.units: list[Unit] = []
             for number, unit in enumerate(plan.design.units):
                 kernel = plan.kernel(unit.kernel)
-                maker = makers.get(unit.kernel)
-                if maker is None:
-                    raise ValueError(
-                        f"{plan.file} has kernel {unit.kernel!r}, for which there is no model; give "
-                        f"--model {unit.kernel}=MODULE:FUNCTION"
-                    )
                 regions = {
                     a.name: self.memory.regions(
                         [
@@ -93,7 +98,7 @@ class EmulatedBoard:
                     for a in kernel.arguments
                     if a.pointer
                 }
-                model = maker(UnitPlace(unit.name, unit.base, kernel, regions, self.memory))
+                model = makers[unit.kernel](UnitPlace(unit.name, unit.base, kernel, regions, self.memory))
                 stack.callback(model.close)
                 self.units.append(Unit(unit.name, unit.base, _window(kernel), model))
             self._stack = stack.pop_all()

@@ -15,8 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from nearkv_driver.errors import TransportUnavailable
 
@@ -54,8 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="nearkv-xrt-device: %(message)s", stream=sys.stderr)
     log = logging.getLogger(__name__)
     options = parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _terminate)
     with ExitStack() as stack:
+        lifeline = stack.enter_context(Lifeline(options.lifeline_fd))
+        previous = signal.signal(signal.SIGTERM, lambda number, frame: lifeline.end())
+        stack.callback(signal.signal, signal.SIGTERM, previous)
         report: ReportFile | None = None
         if options.report is not None:
             report = ReportFile(options.report)
@@ -63,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tally = _Tally(report)
         try:
             places = tuple(options.p2p_folder or (_SHM, Path(tempfile.gettempdir())))
-            lifeline = Lifeline(options.lifeline_fd)
             plan, models = Plan.read(options.xclbin), makers(options.kernel, options.model)
+            plan.require_models(models)
             server = Server(plan, models, places, lifeline)
             if options.connect is not None:
                 _outlive_host()
@@ -111,8 +112,3 @@ def _outlive_host() -> None:
     for its end there. So what is sent is ignored; a fault of this process still ends it, as the kernel sees to."""
     for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE):
         signal.signal(number, signal.SIG_IGN)
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM unwinds the stack, so that files and sockets go."""
-    raise Ended

@@ -33,19 +33,33 @@ class NoHost(Exception):
 
 
 class Lifeline:
-    """A descriptor at whose end the process is to end, or none."""
+    """What ends the process between two messages: `end`, from a signal handler too, and the end of the descriptor
+    `fd`, which whoever started the process holds open. A context manager."""
 
     def __init__(self, fd: int | None = None) -> None:
         self._fd = fd
+        self._told, self._tell = os.pipe()
+
+    def __enter__(self) -> Lifeline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._told)
+        os.close(self._tell)
+
+    def end(self) -> None:
+        os.write(self._tell, b".")
 
     def wait(self, sockets: list[socket.socket], timeout_s: float | None = None) -> list[socket.socket]:
-        """Those of `sockets` that can be read. Raises Orphaned."""
-        watched = [sock.fileno() for sock in sockets]
+        """Those of `sockets` that can be read. Raises Ended, Orphaned."""
+        watched = [*(sock.fileno() for sock in sockets), self._told]
         ready = select.select(watched if self._fd is None else [*watched, self._fd], [], [], timeout_s)[0]
         found = [sock for sock in sockets if sock.fileno() in ready]
         # What a host has said, its end included, goes first.
-        if self._fd in ready and not found:
+        if not found and self._fd in ready:
             raise Orphaned
+        if not found and self._told in ready:
+            raise Ended
         return found
 
 

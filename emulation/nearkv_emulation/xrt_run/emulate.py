@@ -18,7 +18,7 @@ from nearkv_driver.errors import DriverError
 from nearkv_driver.xclbin import Design
 
 from nearkv_emulation.xrt_device.card import Plan
-from nearkv_emulation.xrt_device.kernels import KINDS, prepare
+from nearkv_emulation.xrt_device.kernels import KINDS, makers, prepare
 from nearkv_emulation.xrt_device.report import Report, State, read_report
 from nearkv_emulation.xrt_run import run_folder
 from nearkv_emulation.xrt_run.design import default_design
@@ -94,7 +94,7 @@ def emulate(
     found = installation or find_installation(base, uid=os.getuid())
     preload = preload_library()
     if options.xclbin is not None:
-        Plan.read(options.xclbin)
+        Plan.read(options.xclbin).require_models(makers(options.kernel, options.models))
     prepare(options.kernel)
     attach = options.devices == 1 if options.attach is None else options.attach
     with ExitStack() as stack:

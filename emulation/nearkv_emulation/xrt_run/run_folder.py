@@ -209,4 +209,4 @@ def _write_launcher(folder: RunFolder, command: Sequence[str]) -> Path:
 
 def python_path() -> str:
     """Where this process finds modules, so that a device process finds the same ones."""
-    return os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path if entry and Path(entry).exists())
+    return os.pathsep.join(str(Path(entry or ".").resolve()) for entry in sys.path if Path(entry or ".").exists())
