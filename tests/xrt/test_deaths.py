@@ -109,6 +109,14 @@ def test_a_host_that_leaves_the_device_open_has_failed(scene: Scene, attach: boo
 
 
 @MODES
+def test_a_host_that_crashes_takes_nobody_along(scene: Scene, attach: bool) -> None:
+    """Its library signals its whole process group: not ours, and a launched device in it still cleans up."""
+    finished = emulate(scene.line("crash"), scene.options(attach, timeout_s=_END_S), installation=installation())
+    assert finished.status != 0
+    assert "the host ended without closing the device" in finished.trouble
+
+
+@MODES
 def test_a_kernel_that_fails_ends_the_run_with_its_words(scene: Scene, attach: bool) -> None:
     with pytest.raises(EmulationFailed, match="unit add_hs_1: ValueError: nothing to add to"):
         emulate(scene.line("impossible"), scene.options(attach, timeout_s=_END_S), installation=installation())

@@ -156,3 +156,22 @@ def test_a_kernel_without_a_model_is_named(tmp_path: Path) -> None:
     code, said, _ = device.end()
     assert code == 2
     assert "has kernel 'add_chain', for which there is no model; give --model add_chain=MODULE:FUNCTION" in said
+
+
+def test_the_second_socket_is_joined_and_taken_leave_of(device: Device) -> None:
+    """Without the farewell the host's library takes seconds to close the device."""
+    path = device.socket.with_name(f"D2X_unix_sock_{device.socket.name}")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, device.host() as host:
+        ask(host, Call.TIMESTAMP, (1, 1))  # before the host listens: the device must not give up
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(_WAIT_S)
+        ask(host, Call.TIMESTAMP, (1, 1))
+        with listener.accept()[0] as second:
+            second.settimeout(_WAIT_S)
+            ask(host, Call.CLOSE, (3, 0))
+            assert second.recv(14, socket.MSG_WAITALL) == HEADER % (bytes(8), (1).to_bytes(4, "little"))
+            assert second.recv(1) == b""
+    device.process.send_signal(signal.SIGTERM)
+    device.end()
+    assert not path.exists()
