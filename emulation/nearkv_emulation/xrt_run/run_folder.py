@@ -97,12 +97,12 @@ class RunFolders:
 
     def __exit__(self, *_: object) -> None:
         if self._folder is not None:
+            if self._folder.shared is not None:
+                shutil.rmtree(self._folder.shared, ignore_errors=True)
             if self._keep:
                 (self._folder.path / _KEPT).touch()
             else:
                 shutil.rmtree(self._folder.path, ignore_errors=True)
-            if self._folder.shared is not None:
-                shutil.rmtree(self._folder.shared, ignore_errors=True)
         os.close(self._lock)
 
 
@@ -117,8 +117,8 @@ def sweep() -> None:
             continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
             shutil.rmtree(_SHM / path.name, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
         except BlockingIOError:
             pass
         finally:
