@@ -37,8 +37,8 @@ def run(tmp_path: Path) -> Run:
 @pytest.mark.parametrize("attach", [True, False], ids=["attach", "launch"])
 def test_what_programs_do_works(run: Run, attach: bool, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(*CHECKS, attach=attach).status == 0
-    passed = [line for line in capfd.readouterr().out.splitlines() if line.startswith("passed ")]
-    assert passed == [f"passed {name}" for name in CHECKS]
+    # Nothing else: what XRT's emulation has to say goes elsewhere.
+    assert capfd.readouterr().out.splitlines() == [f"passed {name}" for name in CHECKS]
 
 
 def test_a_drive_fills_and_empties_p2p_buffers(run: Run, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from nearkv_emulation.xrt_device.report import read_report
+from nearkv_emulation.xrt_device.report import State, read_report
 from nearkv_emulation.xrt_run import run_folder
 from nearkv_emulation.xrt_run.emulate import EmulationFailed, Finished, Options, emulate
 from nearkv_emulation.xrt_run.run_folder import RunFolder
@@ -113,7 +113,8 @@ def test_a_host_that_crashes_takes_nobody_along(scene: Scene, attach: bool) -> N
     """Its library signals its whole process group: not ours, and a launched device in it still cleans up."""
     finished = emulate(scene.line("crash"), scene.options(attach, timeout_s=_END_S), installation=installation())
     assert finished.status != 0
-    assert "the host ended without closing the device" in finished.trouble
+    # Some crashing hosts still get to close their device.
+    assert finished.reports[0].state in (State.CLOSED, State.LOST)
 
 
 @MODES

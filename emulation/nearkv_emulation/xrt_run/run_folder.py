@@ -137,7 +137,7 @@ def prepare(
     further lines of the section [Emulation]."""
     _write_root(folder, installation)
     _write_boards(folder, design, devices)
-    emulation = ["system_dpa=false", *settings]
+    emulation = ["system_dpa=false", "print_infos_in_console=false", *settings]
     if launch is None:
         emulation.append("dont_run=true")
     else:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded into programs that run under XRT's emulation. Calls of `libxrt_hwemu` that sleep for seconds return after a
-// millisecond, and its log goes into the run folder instead of beside the executable. Calls of anybody else pass.
+// millisecond, what it prints goes to stderr, so that stdout is the program's own, and its log goes into the run folder
+// instead of beside the executable. Calls of anybody else pass.
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +56,21 @@ int nanosleep(const timespec* wanted, timespec* left) {
     static auto* const real = next<int(const timespec*, timespec*)>("nanosleep");
     const bool shorten = wanted != nullptr && wanted->tv_sec > 0 && in_shim(__builtin_return_address(0));
     return real(shorten ? &SHORT : wanted, left);
+}
+
+int puts(const char* text) {
+    static auto* const real = next<int(const char*)>("puts");
+    return in_shim(__builtin_return_address(0)) ? fprintf(stderr, "%s\n", text) : real(text);
+}
+
+// What a compiler makes of printf where it checks formats at run time.
+int __printf_chk(int flag, const char* format, ...) {
+    static auto* const real = next<int(FILE*, int, const char*, va_list)>("__vfprintf_chk");
+    va_list arguments;
+    va_start(arguments, format);
+    const int done = real(in_shim(__builtin_return_address(0)) ? stderr : stdout, flag, format, arguments);
+    va_end(arguments);
+    return done;
 }
 
 FILE* fopen64(const char* path, const char* mode) {

@@ -30,7 +30,12 @@ def test_attach_mode(tmp_path: Path) -> None:
         prepare(folder, XRT, default_design(), 1, None)
         variables = environment(folder, XRT, {"LD_PRELOAD": "/theirs.so"}, Path("/x.xclbin"), Path("/ours.so"), True)
         found = settings(folder.path)
-        assert found["Emulation"] == {"system_dpa": "false", "dont_run": "true", "packet_size": "65536"}
+        assert found["Emulation"] == {
+            "system_dpa": "false",
+            "print_infos_in_console": "false",
+            "dont_run": "true",
+            "packet_size": "65536",
+        }
         # The first message must be the largest one: it sizes the shim's buffer.
         assert len(found["Debug"]["pad"]) > 65536 + 4096
         boards = json.loads((folder.path / "emconfig.json").read_text())
