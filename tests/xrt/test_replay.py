@@ -6,10 +6,12 @@ What a card's program does is what runs here; only the process behind XRT's emul
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from nearkv_emulation.xrt_run.design import default_design
 from nearkv_emulation.xrt_run.emulate import Finished, Options, emulate
 
 from tests.support import vectors
@@ -26,13 +28,14 @@ FEW = ("identify", "head-size-64", "waves", "new-rows-tail", "crc-k-first-row", 
 def replay(chosen: list[Vector], options: Options, folder: Path, kind: str = "normal") -> tuple[Finished, list[str]]:
     """Runs the vectors in one program; how it ended, and what differs."""
     lines = []
+    (base,) = {vector.image.base for vector in chosen}
     for number, vector in enumerate(chosen):
         image = vector.image
         (folder / f"{number}.before").write_bytes(image.memory.tobytes())
         registers = " ".join(str(value - image.base) for value in (image.kv, image.ctl, image.out))
         lines.append(f"{folder}/{number}.before {folder}/{number}.after {registers}\n")
     (folder / "list").write_text("".join(lines))
-    line = ["sh", "-c", f'exec {program("replay")} "$NEARKV_XCLBIN" {BASE:#x} {kind} {folder}/list']
+    line = ["sh", "-c", f'exec {program("replay")} "$NEARKV_XCLBIN" {base:#x} {kind} {folder}/list']
     finished = emulate(line, options, installation=installation())
     wrong = []
     for number, vector in enumerate(chosen):
@@ -66,6 +69,18 @@ def test_other_kernels_and_modes_give_the_same_bytes(kernel: str, mode: str, tmp
     assert [(r.name.partition("_")[0], r.alive) for r in finished.reports] == [
         ("attached" if mode == "attach" else "device0", False)
     ]
+
+
+def test_a_bank_around_4_gib(tmp_path: Path) -> None:
+    """Addresses on both sides of the border: no half of a pointer is lost on the way."""
+    (vector,) = [v for v in vectors.load() if v.name == "jobs-other-base"]
+    start, end = vector.image.base, vector.image.base + vector.image.memory.nbytes
+    assert start < 1 << 32 < end
+    whole = default_design()
+    design = replace(whole, banks=(replace(whole.banks[0], base=start),))
+    (tmp_path / "other.xclbin").write_bytes(design.container(b"no bitstream").pack())
+    finished, wrong = replay([vector], Options(xclbin=tmp_path / "other.xclbin", timeout_s=120), tmp_path)
+    assert (finished.status, wrong) == (0, [])
 
 
 def test_pages_that_a_drive_reads_reach_the_kernel_without_a_message(tmp_path: Path) -> None:

@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearkv_driver.xclbin import Container, Design, Kernel, SectionKind, XclbinError, read_container
+from nearkv_driver.xclbin import Bank, Design, Kernel, SectionKind, XclbinError, read_container
+from nearkv_driver.xclbin import Unit as DesignUnit
 from nearkv_driver.xclbin.kernel import CONTROL
-from nearkv_driver.xclbin.tables import Connection, read_connections
+from nearkv_driver.xclbin.tables import read_connections
 
 from nearkv_emulation.xrt_device.memory import DeviceMemory
 from nearkv_emulation.xrt_device.model import KernelModel, Memory, MemoryFault, ModelMaker, UnitPlace
 from nearkv_emulation.xrt_device.p2p_files import P2pFiles
 
+_NO_REGISTERS = 0xFFFFFFFFFFFFFFFF  # the base of a unit that only streams
 _WINDOW = 0x10000  # of a unit whose kernel does not say how large its register file is
 # How long a unit works while a register of it is read: the host polls, and its other calls wait so long at most.
 POLL_S = 0.005
@@ -26,40 +28,54 @@ class UnitFailed(Exception):
 
 
 @dataclass(frozen=True)
+class Placed:
+    """A unit with its kernel, and for each pointer argument the banks that it is linked to."""
+
+    unit: DesignUnit
+    kernel: Kernel
+    banks: Mapping[str, Sequence[Bank]]
+
+
+@dataclass(frozen=True)
 class Plan:
-    """An xclbin as the card needs it; everything in it has been checked."""
+    """An xclbin as the card needs it. IPs that the metadata does not describe are the platform's own: left out."""
 
     file: str
     design: Design
-    connections: tuple[Connection, ...]
+    units: tuple[Placed, ...]
 
     @classmethod
     def read(cls, path: Path) -> Plan:
         """Raises XclbinError."""
         container = read_container(path)
         design = Design.of(container, str(path))
-        if not design.units:
-            raise XclbinError("it has no compute unit", file=str(path), section=SectionKind.IP_LAYOUT.name)
-        return cls(str(path), design, _connections(container, design, str(path)))
-
-    def kernel(self, name: str) -> Kernel:
-        found = next((k for k in self.design.kernels if k.name == name), None)
-        if found is None:
+        section = container.section(SectionKind.CONNECTIVITY)
+        links = read_connections(section, str(path), len(design.units), len(design.banks)) if section else ()
+        kernels = {kernel.name: kernel for kernel in design.kernels}
+        units = []
+        for number, unit in enumerate(design.units):
+            kernel = kernels.get(unit.kernel)
+            if kernel is None or unit.base == _NO_REGISTERS:
+                continue
+            banks = {
+                a.name: [design.banks[link.bank] for link in links if (link.unit, link.argument) == (number, a.index)]
+                for a in kernel.arguments
+                if a.pointer
+            }
+            units.append(Placed(unit, kernel, banks))
+        if not units:
             raise XclbinError(
-                f"unit of kernel {name!r}, which the metadata does not describe",
-                file=self.file,
-                section=SectionKind.EMBEDDED_METADATA.name,
+                "it has no compute unit that its metadata describes", file=str(path), section=SectionKind.IP_LAYOUT.name
             )
-        return found
+        return cls(str(path), design, tuple(units))
 
     def require_models(self, makers: Mapping[str, ModelMaker]) -> None:
         """ValueError for a unit that nothing can stand behind."""
-        for unit in self.design.units:
-            self.kernel(unit.kernel)
-            if unit.kernel not in makers:
+        for placed in self.units:
+            name = placed.kernel.name
+            if name not in makers:
                 raise ValueError(
-                    f"{self.file} has kernel {unit.kernel!r}, for which there is no model; give "
-                    f"--model {unit.kernel}=MODULE:FUNCTION"
+                    f"{self.file} has kernel {name!r}, for which there is no model; give --model {name}=MODULE:FUNCTION"
                 )
 
 
@@ -85,20 +101,10 @@ class EmulatedBoard:
             self.memory = DeviceMemory(plan.design.banks, files, host)
             stack.callback(self.memory.close)
             self.units: list[Unit] = []
-            for number, unit in enumerate(plan.design.units):
-                kernel = plan.kernel(unit.kernel)
-                regions = {
-                    a.name: self.memory.regions(
-                        [
-                            plan.design.banks[c.bank]
-                            for c in plan.connections
-                            if (c.unit, c.argument) == (number, a.index)
-                        ]
-                    )
-                    for a in kernel.arguments
-                    if a.pointer
-                }
-                model = makers[unit.kernel](UnitPlace(unit.name, unit.base, kernel, regions, self.memory))
+            for placed in plan.units:
+                unit, kernel = placed.unit, placed.kernel
+                regions = {name: self.memory.regions(banks) for name, banks in placed.banks.items()}
+                model = makers[kernel.name](UnitPlace(unit.name, unit.base, kernel, regions, self.memory))
                 stack.callback(model.close)
                 self.units.append(Unit(unit.name, unit.base, _window(kernel), model))
             self._stack = stack.pop_all()
@@ -161,8 +167,3 @@ def _window(kernel: Kernel) -> int:
     ports = [p.range_nbytes for p in kernel.ports if p.mode == "slave"]
     named = [p.range_nbytes for p in kernel.ports if p.name.lower() == CONTROL]
     return next(iter(named or ports), _WINDOW)
-
-
-def _connections(container: Container, design: Design, file: str) -> tuple[Connection, ...]:
-    section = container.section(SectionKind.CONNECTIVITY)
-    return read_connections(section, file, len(design.units), len(design.banks)) if section else ()

@@ -110,5 +110,5 @@ class _Tally:
 def _outlive_host() -> None:
     """A crashing host signals its whole process group, and a launched device must be in that group: the host waits
     for its end there. So what is sent is ignored; a fault of this process still ends it, as the kernel sees to."""
-    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE):
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

@@ -19,10 +19,18 @@ from nearkv_emulation.xrt_device.mapping import Mapping
 from nearkv_emulation.xrt_device.model import Memory, MemoryFault
 from nearkv_emulation.xrt_device.p2p_files import P2pFiles
 
+# Entries of an xclbin's table that are memory of the card; streams are listed there too.
+_MEMORY = (BankType.DDR3, BankType.DDR4, BankType.DRAM, BankType.HBM, 7, 8)  # 7 and 8: block RAM, UltraRAM
+
 
 def is_host(bank: Bank) -> bool:
     """Whether a bank is memory of the host; the shim goes by the tag."""
     return bank.type == BankType.HOST or "HOST" in bank.tag
+
+
+def is_memory(bank: Bank) -> bool:
+    """Whether a bank is memory of the card."""
+    return bank.type in _MEMORY and bank.nbytes > 0 and not is_host(bank)
 
 
 class DeviceMemory:
@@ -32,14 +40,14 @@ class DeviceMemory:
         self._files, self._host = files, host
         self._host_banks = [bank for bank in banks if is_host(bank)]
         self._spans: list[tuple[int, Mapping]] = []
-        for base, nbytes in _ranges([bank for bank in banks if not is_host(bank)]):
+        for base, nbytes in _ranges(banks):
             self._spans.append((base, Mapping(nbytes)))
         self._p2p: dict[int, int] = {}
 
     def regions(self, banks: Sequence[Bank]) -> list[Region]:
         """Banks as a kernel's master sees them; those that touch are one region."""
         found = []
-        for base, nbytes in _ranges([bank for bank in banks if not is_host(bank)]):
+        for base, nbytes in _ranges(banks):
             start, span = self._span(base, nbytes)
             found.append(Region(base, span.memory[base - start : base - start + nbytes]))
         return found
@@ -81,8 +89,11 @@ class DeviceMemory:
         """The size in whole pages of a range that may become a P2P buffer."""
         size = _whole_pages(nbytes)
         self._span(address, size)
-        if address % mmap.PAGESIZE:
-            raise MemoryFault(f"a P2P buffer at {address:#x}; buffers start at multiples of {mmap.PAGESIZE}")
+        if address % mmap.PAGESIZE or not size:
+            raise MemoryFault(
+                f"a P2P buffer of {nbytes} bytes at {address:#x}; it has at least 1 and starts at a multiple of "
+                f"{mmap.PAGESIZE}"
+            )
         for other, other_size in self._p2p.items():
             if address < other + other_size and other < address + size:
                 raise MemoryFault(f"a P2P buffer at {address:#x} lies in the one at {other:#x}, which is not freed")
@@ -106,14 +117,16 @@ class DeviceMemory:
 
 
 def _ranges(banks: Sequence[Bank]) -> Iterator[tuple[int, int]]:
-    """Address and size of what banks cover together, in whole pages."""
+    """Address and size of what the memory banks among `banks` cover together, in whole pages."""
     start = end = -1
-    for bank in sorted(banks, key=lambda b: b.base):
-        if bank.base != end:
+    for bank in sorted(filter(is_memory, banks), key=lambda b: b.base):
+        if bank.base % mmap.PAGESIZE:
+            raise ValueError(f"bank {bank.tag} begins at {bank.base:#x}, which is no multiple of {mmap.PAGESIZE}")
+        if bank.base > end:
             if end > start:
                 yield start, _whole_pages(end - start)
             start = bank.base
-        end = bank.base + bank.nbytes
+        end = max(end, bank.base + bank.nbytes)
     if end > start:
         yield start, _whole_pages(end - start)
 

@@ -85,8 +85,8 @@ def emulate(
 ) -> Finished:
     """Runs `command` with `options.devices` cards behind XRT; `environ` defaults to this process's own.
 
-    `started` is called when the program runs. Raises ValueError (XclbinError among them), TransportUnavailable,
-    OSError when the program cannot be started, EmulationFailed.
+    `started` is called when the program runs. Raises ValueError (XclbinError among them), also when the program cannot
+    be started; TransportUnavailable; EmulationFailed.
     """
     if not command:
         raise ValueError("no command to run")

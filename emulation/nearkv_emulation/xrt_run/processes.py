@@ -33,8 +33,11 @@ class HostProgram:
     """The program, started. A context manager: its process group is killed at the end."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Raises OSError where it cannot be started."""
-        self._process = subprocess.Popen(command, env=environ, start_new_session=True)
+        """ValueError where it cannot be started."""
+        try:
+            self._process = subprocess.Popen(command, env=environ, start_new_session=True)
+        except OSError as error:
+            raise ValueError(f"{command[0]}: {error.strerror}") from error
         self._pidfd = os.pidfd_open(self._process.pid)
 
     def __enter__(self) -> HostProgram:
@@ -74,7 +77,7 @@ class HostProgram:
     def _signal(self, number: int) -> None:
         try:
             os.killpg(self._process.pid, number)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # it has ended, or is no longer this user's
             return
 
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nearkv_driver.errors import TransportUnavailable
 from nearkv_driver.xclbin import Design
 
 from nearkv_emulation.xrt_run.installation import Installation
@@ -82,7 +83,12 @@ class RunFolders:
 
     def __enter__(self) -> RunFolder:
         sweep()
-        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_TMP))
+        try:
+            path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_TMP))
+        except OSError as error:
+            raise TransportUnavailable(
+                f"no folder can be made in {_TMP}, where XRT's emulation wants its sockets: {error.strerror}"
+            ) from error
         self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         shared = _SHM / path.name

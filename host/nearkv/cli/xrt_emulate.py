@@ -58,8 +58,6 @@ def _run(program: list[str], options: dict[str, Any]) -> int:
         finished = emulation.emulate(program, emulation.Options(**options))
     except ValueError as error:
         raise UserError(one_line(error)) from error
-    except FileNotFoundError as error:
-        raise UserError(f"{error.filename}: {error.strerror}") from error
     if finished.trouble:
         typer.echo(f"nearkv: warning: {finished.trouble}", err=True)
     if finished.folder is not None:

@@ -116,7 +116,7 @@ def test_a_p2p_buffer_is_one_file_for_both_sides(memory: DeviceMemory) -> None:
 
 @pytest.mark.parametrize(
     ("address", "sentence"),
-    [(BASE + 4096, "lies in the one at"), (BASE + 100, "multiples of 4096"), (BASE + 2 * SIZE, "the card has memory")],
+    [(BASE + 4096, "lies in the one at"), (BASE + 100, "a multiple of 4096"), (BASE + 2 * SIZE, "the card has memory")],
 )
 def test_p2p_buffers_that_cannot_be_are_refused(memory: DeviceMemory, address: int, sentence: str) -> None:
     memory.add_p2p(BASE, 8192)
