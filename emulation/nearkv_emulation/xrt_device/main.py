@@ -73,7 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 point = stack.enter_context(AttachPoint(options.listen, lifeline, options.listen_fd))
                 while True:
-                    tally.add(server.serve(point.meet(), point.path, point.listener))
+                    host = point.meet()
+                    try:
+                        tally.add(server.serve(host, point.path, point.listener))
+                    except HostLost as error:  # the next one may do better
+                        log.error("%s", error)
+                        tally.lost = str(error)
         except Ended:
             pass
         except (ValueError, TransportUnavailable) as error:
@@ -84,14 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log.error("%s", error)
             tally.end(State.LOST if isinstance(error, HostLost) else State.FAILED, str(error))
             return FAILED
-        tally.end(State.CLOSED)
-        return 0
+        tally.end(State.LOST if tally.lost else State.CLOSED, tally.lost)
+        return FAILED if tally.lost else 0
 
 
 class _Tally:
-    """Sessions so far, and the report about them."""
+    """Sessions so far, and the report about them. `lost`: how the last host went that did not close the device."""
 
     def __init__(self, report: ReportFile | None) -> None:
+        self.lost = ""
         self._report = report
         self._sessions: list[Mapping[str, Any]] = []
 

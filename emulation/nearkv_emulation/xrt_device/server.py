@@ -84,5 +84,6 @@ class Server:
         watched = [connection] if others is None else [connection, others]
         while not (ready := self.lifeline.wait(watched, 0.0 if board.busy else None)):
             board.advance(_SLICE_S)
-        if others in ready:
+        # A host that has gone may still be in the way of the next one: what it said, its end included, goes first.
+        if connection not in ready:
             raise DeviceFailed("a second device was opened, and in attach mode there is one; give --devices 2")

@@ -120,9 +120,14 @@ def test_a_host_that_goes_takes_the_files_of_its_buffers_along(device: Device, c
         path = Path(bytes(ask(host, Call.ALLOC, (1, xrt_toy.BASE), (2, 4096), (3, 1)).data(2)).decode())
         assert path.is_file()
         host.sendall((HEADER % ((100).to_bytes(8, "little"), (6).to_bytes(4, "little")) + b"\x08" * 50)[:cut])
+    with device.host() as host:  # the next host is served, and does not make up for the first
+        ask(host, Call.CLOSE, (3, 0))
+        assert host.recv(1) == b""
+    device.process.send_signal(signal.SIGTERM)
     code, _, report = device.end()
     assert (code, report.state) == (3, State.LOST)
     assert report.message.startswith("the host ended without closing the device")
+    assert len(report.details["sessions"]) == 1
     assert not device.socket.exists()
     assert list(device.p2p.iterdir()) == []
 
