@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from nearkv_driver.xclbin import Argument, Bank, Clock, Design, Kernel, Mode, Port, Unit
+from nearkv_driver.xclbin import Argument, Bank, Clock, Design, Kernel, Port, Unit
 from nearkv_driver.xclbin.tables import BankType, Protocol
 from nearkv_emulation.xrt_device.function_unit import FunctionUnit
 from nearkv_emulation.xrt_device.model import KernelModel, UnitPlace
@@ -30,21 +30,23 @@ def kernel(name: str) -> Kernel:
     arguments = (
         Argument("src", 0, "m_axi_gmem", 0x10, 8, "void*"),
         Argument("dst", 1, "m_axi_gmem", 0x1C, 8, "void*"),
-        Argument("words", 2, "s_axi_control", 0x28, 4, "uint", pointer=False),
-        Argument("key", 3, "s_axi_control", 0x30, 8, "ulong", pointer=False),
+        Argument("words", 2, "s_axi_control", 0x28, 4, "unsigned int", pointer=False),
+        Argument("key", 3, "s_axi_control", 0x30, 8, "unsigned long long", pointer=False),
     )
     return Kernel(name, FORMS[name][0], ports, arguments)
 
 
-def design(mode: int = Mode.FLAT) -> Design:
-    units = [Unit(n, f"{n}_1", base, {"src": bank, "dst": "bank0"}) for n, (_, bank, base) in FORMS.items()]
-    banks = (Bank("bank0", BASE, 1 << 28), Bank("HOST[0]", HOST, 1 << 30, BankType.HOST))
-    return Design("toy_platform", tuple(map(kernel, FORMS)), tuple(units), banks, (Clock("DATA_CLK", 300),), mode)
+def design(host: bool = True) -> Design:
+    """`host`: with the form that reads memory of the host, and a bank for that."""
+    forms = {name: form for name, form in FORMS.items() if host or name != "add_host"}
+    units = [Unit(n, f"{n}_1", base, {"src": bank, "dst": "bank0"}) for n, (_, bank, base) in forms.items()]
+    banks = [Bank("bank0", BASE, 1 << 28)] + [Bank("HOST[0]", HOST, 1 << 30, BankType.HOST)] * host
+    return Design("toy", tuple(map(kernel, forms)), tuple(units), tuple(banks), (Clock("DATA_CLK", 300),))
 
 
-def write_xclbin(folder: Path, mode: int = Mode.FLAT) -> Path:
+def write_xclbin(folder: Path, host: bool = True) -> Path:
     path = folder / "toy.xclbin"
-    path.write_bytes(design(mode).container(b"no bitstream").pack())
+    path.write_bytes(design(host).container(b"no bitstream").pack())
     return path
 
 

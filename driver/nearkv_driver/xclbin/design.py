@@ -165,7 +165,7 @@ class Design:
         for number, clock in enumerate(self.clocks):
             ET.SubElement(clocks, "clock", {"port": clock.name, "frequency": f"{clock.mhz}MHz", "id": str(number)})
         for kernel in self.kernels:
-            attributes = {"name": kernel.name, "language": "c", "interrupt": "true"}
+            attributes = {"name": kernel.name, "language": "c", "vlnv": kernel.vlnv, "interrupt": "true"}
             attributes["hwControlProtocol"] = kernel.protocol.name.lower()
             element = ET.SubElement(core, "kernel", attributes)
             element.extend(kernel.elements())

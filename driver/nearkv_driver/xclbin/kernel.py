@@ -52,6 +52,11 @@ class Kernel:
     ports: tuple[Port, ...]
     arguments: tuple[Argument, ...]
 
+    @property
+    def vlnv(self) -> str:
+        """Vendor, library, name, version; PYNQ finds drivers by it."""
+        return f"nearkv:kernel:{self.name}:1.0"
+
     def elements(self) -> list[ET.Element]:
         """Ports and arguments, with every attribute that XRT's parser wants."""
         found = []
@@ -68,7 +73,7 @@ class Kernel:
     def xml(self) -> str:
         """`kernel.xml` for `package_xo`."""
         root = ET.Element("root", {"versionMajor": "1", "versionMinor": "6"})
-        attributes = {"name": self.name, "language": "ip", "vlnv": f"nearkv:kernel:{self.name}:1.0", "attributes": ""}
+        attributes = {"name": self.name, "language": "ip", "vlnv": self.vlnv, "attributes": ""}
         attributes |= {"preferredWorkGroupSizeMultiple": "0", "workGroupSize": "1", "interrupt": "true"}
         attributes["hwControlProtocol"] = self.protocol.name.lower()
         kernel = ET.SubElement(root, "kernel", attributes)

@@ -41,6 +41,15 @@ def test_units_carry_protocol_and_interrupt() -> None:
     ]
 
 
+def test_the_metadata_names_kernels_as_kernel_xml_does() -> None:
+    """PYNQ does not read a file without it."""
+    section = read_design(FILE).container(b"").section(SectionKind.EMBEDDED_METADATA)
+    assert section is not None
+    (kernel,) = parse_xml(section.data, ValueError).iter("kernel")
+    (ours,) = parse_xml(nearkv_kernel().xml(), ValueError).iter("kernel")
+    assert kernel.get("vlnv") == ours.get("vlnv") == "nearkv:kernel:nearkv_attend:1.0"
+
+
 def test_our_kernel_is_that_of_the_register_map() -> None:
     kernel = nearkv_kernel()
     assert kernel.name == regmap.KERNEL
