@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,15 @@ def test_the_status_of_the_program_is_passed_on(tmp_path: Path, mode: str) -> No
     installation()
     done = cli.run(tmp_path, "xrt-emulate", "--kernel", "model", mode, "--", "sh", "-c", _PRINT)
     assert (done.returncode, done.stdout, done.stderr) == (7, "hw_emu xclbin2", "")
+
+
+def test_a_kept_folder_is_named(tmp_path: Path) -> None:
+    installation()
+    done = cli.run(tmp_path, "xrt-emulate", "--kernel", "model", "--keep", "true")
+    assert done.returncode == 0
+    folder = Path(done.stderr.removeprefix("nearkv: the run's folder is ").strip())
+    assert (folder / "xrt.ini").is_file()
+    shutil.rmtree(folder)
 
 
 def test_options_of_the_program_need_no_dashes_before_it(tmp_path: Path) -> None:

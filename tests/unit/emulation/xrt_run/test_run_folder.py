@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nearkv_emulation.xrt_run import run_folder
 from nearkv_emulation.xrt_run.design import default_design
 from nearkv_emulation.xrt_run.emulate import Options
 from nearkv_emulation.xrt_run.installation import Installation
@@ -88,6 +89,14 @@ def test_what_a_killed_run_left_is_swept_and_what_lives_or_was_kept_is_not() -> 
     (kept.path / "kept").unlink()
     sweep()
     assert not kept.path.exists()
+
+
+def test_a_machine_without_shared_memory_does_with_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(run_folder, "_SHM", tmp_path / "missing")
+    with RunFolders() as folder:
+        assert folder.shared is None
+        assert folder.places == (folder.path / "p2p",)
+        assert folder.places[0].is_dir()
 
 
 @pytest.mark.parametrize(
