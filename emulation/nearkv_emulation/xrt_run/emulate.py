@@ -104,7 +104,8 @@ def emulate(
         device = folder.device_command(xclbin, options.kernel, options.models)
         run_folder.prepare(folder, found, plan.design, options.devices, None if attach else device)
         variables = run_folder.environment(folder, found, base, xclbin, preload, attach)
-        outcome = _run(command, variables, folder, device if attach else None, options.timeout_s, started)
+        attached = [_attached(device, folder, base)] if attach else []
+        outcome = _run(command, variables, folder, attached, options.timeout_s, started)
         reports = _reports(folder)
         trouble = _judge(outcome, reports, folder)
         return Finished(outcome.status, reports, trouble, folder.path if options.keep else None)
@@ -114,14 +115,13 @@ def _run(
     command: Sequence[str],
     variables: Mapping[str, str],
     folder: RunFolder,
-    device_command: Sequence[str] | None,
+    attached: Sequence[AttachedDevice],
     timeout_s: float | None,
     started: Callable[[RunFolder], None],
 ) -> Outcome:
     with ExitStack() as stack:
-        attached: list[AttachedDevice] = []
-        if device_command is not None:
-            attached.append(stack.enter_context(_attached(device_command, folder)))
+        for device in attached:
+            stack.enter_context(device)
         program = stack.enter_context(HostProgram(command, variables))
         started(folder)
         outcome = program.watch(lambda: _trouble(folder, attached), timeout_s)
@@ -130,8 +130,8 @@ def _run(
         return outcome
 
 
-def _attached(command: Sequence[str], folder: RunFolder) -> AttachedDevice:
-    environ = {**os.environ, "PYTHONPATH": run_folder.python_path()}
+def _attached(command: Sequence[str], folder: RunFolder, base: Mapping[str, str]) -> AttachedDevice:
+    environ = {**base, "PYTHONPATH": run_folder.python_path()}
     name = folder.meeting.name
     line = [*command, "--listen", str(folder.meeting), "--report", str(folder.reports / f"{name}.json")]
     with folder.listener() as listener, folder.log.open("ab") as log:
