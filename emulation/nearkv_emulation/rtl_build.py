@@ -17,8 +17,7 @@ import tempfile
 from pathlib import Path
 
 import platformdirs
-
-from nearkv_emulation.build import BuildError, Compiler
+from nearkv_driver.compile import BuildError, Compiler
 
 TOP = "nearkv_attend"
 HARNESS = Path(__file__).parent / "harness"

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nearkv_driver import compile as compile_module
 from nearkv_emulation import build as builder
 from nearkv_emulation.build import BuildError, Compiler, Variant, build, hls_folder
 
@@ -58,7 +59,7 @@ def test_compiler_error_is_shown_and_leaves_nothing(folder: Path, tmp_path: Path
 
 def test_cache_that_is_a_file_is_named(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("")
-    with pytest.raises(BuildError, match=f"cannot write the compiled kernel to {tmp_path / 'cache'}"):
+    with pytest.raises(BuildError, match=f"cannot write the compiled tiny to {tmp_path / 'cache'}"):
         build_tiny(folder, tmp_path / "cache")
 
 
@@ -104,10 +105,11 @@ def test_sources_lie_beside_the_package_in_a_wheel(tmp_path: Path) -> None:
     package = tmp_path / "nearkv_emulation"
     shutil.copytree(Path(builder.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(hls_folder(), package / "_hls")
+    driver = str(Path(str(compile_module.__file__)).parents[1])
     code = "from nearkv_emulation.build import hls_folder; print(hls_folder())"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), driver))},
         capture_output=True,
         text=True,
         timeout=60,
