@@ -7,7 +7,7 @@ STAMP := .venv/.setup-done
 # Two threads that spin on one busy core are far slower than one; the tests run in two processes instead.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TEST_WORKERS ?= 2
-CXX_SOURCES := $(shell git ls-files 'fpga/hls/*.cpp' 'fpga/hls/*.hpp' 'fpga/hls/*.h' 'emulation/*.cpp' 'emulation/*.hpp' 'tests/*.cpp' 2>/dev/null | grep -v -e regmap.hpp -e exp2_table.hpp)
+CXX_SOURCES := $(shell git ls-files 'fpga/hls/*.cpp' 'fpga/hls/*.hpp' 'fpga/hls/*.h' 'emulation/*.cpp' 'emulation/*.hpp' 'driver/*.cpp' 'tests/*.cpp' 2>/dev/null | grep -v -e regmap.hpp -e exp2_table.hpp)
 
 .PHONY: help demo test soak formal synth lint format contract diagram bench clean
 .DEFAULT_GOAL := help

@@ -159,7 +159,7 @@ class NearDevice:
         ctl_address, out_address = memory.reserve(planned.nbytes, planned.reply_nbytes)
         message = encode(
             jobs,
-            kv_base=self._windows.kv.base,
+            kv_base=ctl_address,  # any address of the bank will do, and some transports take those of buffers only
             ctl_address=ctl_address,
             out_address=out_address,
             windows=self._windows,
@@ -244,7 +244,7 @@ class NearDevice:
         memory = self._memory[0]
         ctl_address, out_address = memory.reserve(1, 1)
         message = encode_identify(
-            kv_base=self._windows.kv.base, ctl_address=ctl_address, out_address=out_address, windows=self._windows
+            kv_base=ctl_address, ctl_address=ctl_address, out_address=out_address, windows=self._windows
         )
         self._send(message, memory)
         self._go(message)

@@ -92,3 +92,11 @@ class DirectIoUnavailable(StorageError):
     def __init__(self, message: str, *, path: str, filesystem: str, errno_name: str) -> None:
         super().__init__(message, path=path, errno_name=errno_name)
         self.filesystem = filesystem
+
+
+class RunFailed(DriverError):
+    """The card's runtime says that a list did not end well, whatever its buffers hold; `state` is its word."""
+
+    def __init__(self, message: str, *, card: str, state: str) -> None:
+        super().__init__(message, card=card)
+        self.state = state

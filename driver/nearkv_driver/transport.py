@@ -89,7 +89,11 @@ class Buffer(Protocol):
 
 
 class Transport(Protocol):
-    """One open card. Not thread-safe: one thread at a time drives a card."""
+    """One open card. Not thread-safe: one thread at a time drives a card.
+
+    Pointer arguments are addresses of buffers; a transport that only takes whole buffers refuses others. One that
+    cannot read or write a register other than CTRL raises TransportUnavailable.
+    """
 
     def read32(self, offset: int) -> int:
         """A register of s_axi_control; `offset` in bytes, a multiple of 4. ValueError outside the register file."""
@@ -98,7 +102,7 @@ class Transport(Protocol):
     def write32(self, offset: int, value: int) -> None: ...
 
     def alloc(self, nbytes: int, bank: int, p2p: bool = False) -> Buffer:
-        """A zero-initialised buffer of at least 1 byte and less than 4 GiB.
+        """A buffer of at least 1 byte and less than 4 GiB: zeros, or for a P2P one what the card's memory held.
 
         Raises ValueError for a size or bank that does not exist, OutOfDeviceMemory when the bank is full,
         TransportUnavailable for a P2P buffer where P2P does not work.

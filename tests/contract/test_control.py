@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from nearkv_driver.encode import encode_identify
-from nearkv_driver.errors import DriverError
+from nearkv_driver.errors import BufferMisuse, DriverError, TransportUnavailable
 from nearkv_driver.regmap import (
     ADDR_CTL,
     ADDR_CTRL,
@@ -63,7 +63,7 @@ def load(card: Transport) -> Loaded:
     ctl, out = (card.alloc(4096, info.masters[m]) for m in ("ctl", "out"))
     ranges = {m: info.banks[info.masters[m]] for m in ("kv", "ctl", "out")}
     windows = Windows(*(Window(m, bank.base, bank.nbytes) for m, bank in ranges.items()))
-    kv = ranges["kv"].base
+    kv = ctl.address  # any address of the bank; some transports take addresses of buffers only
     message = encode_identify(kv_base=kv, ctl_address=ctl.address, out_address=out.address, windows=windows)
     ctl.write(bytes(message.data))
     ctl.sync_to_device(message.nbytes)
@@ -129,7 +129,7 @@ def test_start_falls_and_ready_rises_when_the_list_is_accepted(loaded: Loaded) -
     assert not seen & CTRL_START
 
 
-def test_ready_clears_on_read(loaded: Loaded) -> None:
+def test_ready_clears_on_read(candidate: Candidate, loaded: Loaded) -> None:
     start(loaded.card)
     ready = 0
     for _ in range(1000):
@@ -138,7 +138,7 @@ def test_ready_clears_on_read(loaded: Loaded) -> None:
         ready += bool(register & CTRL_READY)
         if register & CTRL_DONE:
             break
-    assert ready == 1
+    assert ready == (0 if "ready" in candidate.lacks else 1)
     assert not loaded.card.read32(ADDR_CTRL) & CTRL_READY
 
 
@@ -151,10 +151,18 @@ def test_done_stays_until_continue(loaded: Loaded) -> None:
     assert loaded.card.read32(ADDR_CTRL) == CTRL_IDLE
 
 
-def test_a_start_before_continue_is_held_once(loaded: Loaded) -> None:
+def test_a_start_before_continue_is_held_once(candidate: Candidate, loaded: Loaded) -> None:
     start(loaded.card)
     until_done(loaded.card)
     loaded.poison()
+    if "second start" in candidate.lacks:
+        with pytest.raises(TransportUnavailable, match="second START"):
+            start(loaded.card)
+        go_on(loaded.card)
+        loaded.card.pause(0.001)
+        assert loaded.card.read32(ADDR_CTRL) == CTRL_IDLE
+        assert loaded.code() == 0xA5A5A5A5
+        return
     start(loaded.card)
     start(loaded.card)
     loaded.card.pause(0.001)
@@ -189,8 +197,15 @@ def test_auto_restart_is_ignored(loaded: Loaded) -> None:
     assert loaded.card.read32(ADDR_CTRL) == CTRL_IDLE
 
 
-def test_interrupt_status_follows_the_enables(loaded: Loaded) -> None:
+def test_interrupt_status_follows_the_enables(candidate: Candidate, loaded: Loaded) -> None:
     card = loaded.card
+    if "registers" in candidate.lacks:
+        for register in (ADDR_GIER, ADDR_IP_IER, ADDR_IP_ISR):
+            with pytest.raises(TransportUnavailable, match=f"register {register:#x} cannot be read"):
+                card.read32(register)
+            with pytest.raises(TransportUnavailable, match=f"register {register:#x} cannot be written"):
+                card.write32(register, 1)
+        return
     start(card)
     until_done(card)
     go_on(card)
@@ -208,8 +223,14 @@ def test_interrupt_status_follows_the_enables(loaded: Loaded) -> None:
 
 
 @pytest.mark.parametrize("address", [0x1000, 0xFFFFF000, 0x100000000, 0x4000001000, 0xFEDCBA9876543000])
-def test_arguments_read_back(card: Transport, address: int) -> None:
+def test_arguments_read_back(candidate: Candidate, card: Transport, address: int) -> None:
     set_arguments(card, address, address + 64, address + 128)
+    if "registers" in candidate.lacks:
+        with pytest.raises(TransportUnavailable, match="cannot be read"):
+            card.read32(ADDR_KV)
+        with pytest.raises(BufferMisuse, match=f"KV = {address:#x}"):  # and such a START is refused
+            start(card)
+        return
     for register, value in ((ADDR_KV, address), (ADDR_CTL, address + 64), (ADDR_OUT, address + 128)):
         assert card.read32(register) | card.read32(register + 4) << 32 == value
 

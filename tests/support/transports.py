@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transports that the contract suite holds to `nearkv_driver.transport`. A new one is one line here."""
+"""The transports that the contract suite holds to `nearkv_driver.transport`. A new one is one line here.
+
+With NEARKV_CONTRACT_URL in the environment the suite runs on that card alone: so it is run inside another program.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +17,7 @@ from nearkv_driver.transport import Transport
 from nearkv_emulation.faults import FaultyTransport
 
 from tests.support.rtl_tools import needs_verilator, patient
+from tests.support.xrt_machines import contract_card
 
 URL = "sw_emu:contract?dram=16M"
 RTL = "hw_emu:contract?dram=16M"
@@ -20,22 +25,44 @@ RTL = "hw_emu:contract?dram=16M"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A transport under test; banks of its card hold at least 16 MiB. `marks` skip it where a tool is missing."""
+    """A transport under test; banks of its card hold at least 16 MiB. `marks` skip it where a tool is missing.
+
+    lacks: what it cannot do and refuses instead: "registers" (others than CTRL are not read), "ready" (READY never
+    shows), "second start" (none is held back while one runs).
+    """
 
     name: str
     open: Callable[[], Transport]
+    lacks: frozenset[str] = frozenset()
     marks: tuple[pytest.MarkDecorator, ...] = ()
 
 
-CANDIDATES = (
+RUNS_LACK = frozenset({"registers", "ready", "second start"})
+_RTL_MARKS = (needs_verilator, patient)
+
+_ALL = (
     Candidate("sw_emu-hls", lambda: open_transport(f"{URL}&kernel=hls")),
     Candidate("sw_emu-model", lambda: open_transport(f"{URL}&kernel=model")),
     Candidate("sw_emu-two-banks", lambda: open_transport(f"{URL}&kernel=model&banks=2")),
     Candidate("sw_emu-bounce", lambda: open_transport(f"{URL}&kernel=model&p2p=bounce")),
-    Candidate("hw_emu-ideal", lambda: open_transport(RTL), (needs_verilator, patient)),
-    Candidate("hw_emu-ddr4", lambda: open_transport(f"{RTL}&memory=ddr4-2400&banks=2"), (needs_verilator, patient)),
+    Candidate("hw_emu-ideal", lambda: open_transport(RTL), marks=(needs_verilator, patient)),
+    Candidate(
+        "hw_emu-ddr4", lambda: open_transport(f"{RTL}&memory=ddr4-2400&banks=2"), marks=(needs_verilator, patient)
+    ),
+    Candidate("xrt-pyxrt-2.13-bounce", lambda: contract_card("2.13", "&p2p=bounce"), RUNS_LACK),
+    Candidate("xrt-pyxrt-2.25", lambda: contract_card("2.25"), RUNS_LACK),
     Candidate("no-fault", lambda: FaultyTransport(open_transport(f"{URL}&kernel=model"))),
 )
+
+
+def _candidates() -> tuple[Candidate, ...]:
+    url = os.environ.get("NEARKV_CONTRACT_URL", "")
+    if not url:
+        return _ALL
+    return (Candidate(url, lambda: open_transport(url), RUNS_LACK if "control=runs" in url else frozenset()),)
+
+
+CANDIDATES = _candidates()
 
 
 def set_arguments(card: Transport, kv: int, ctl: int, out: int) -> None:
