@@ -218,11 +218,6 @@ def module(script: Script) -> Any:
             assert self._failure is None, self._failure
             return self._state
 
-        def __del__(self) -> None:
-            if self._state == 3:
-                self._done.wait(5)  # memory that it writes to must not go before it
-            super().__del__()
-
     class Bo(_Counted):
         normal, cacheable, device_only, host_only, p2p, svm = 0, 1 << 24, 1 << 28, 1 << 29, 1 << 30, 1 << 27
 

@@ -97,7 +97,7 @@ def choose_api(name: str, machine: Machine, card: str) -> XrtApi:
             raise _of(card, error) from error
         missing = error
     try:
-        return machine.native(machine.places, f"in place of pyxrt: {missing}")
+        return machine.native(machine.places, f"in place of pyxrt: {str(missing).partition(';')[0]}")
     except TransportUnavailable as error:
         raise _of(card, missing, f"; and nearkv's own binding cannot take its place: {error}") from error
 

@@ -48,11 +48,11 @@ def _missing(places: Places) -> TransportUnavailable:
     ours = f"{sys.implementation.cache_tag} (Python {sys.version_info.major}.{sys.version_info.minor})"
     if found:
         return TransportUnavailable(
-            f"pyxrt is built for another Python: found {', '.join(found)}, this is {ours}",
+            f"pyxrt is built for another Python; found {', '.join(found)}, this is {ours}",
             remedy="run nearkv with the Python that it was built for, or build the same version of it for this one",
         )
     looked = ", ".join(str(folder) for folder in folders if folder.is_dir()) or "no folder"
-    return TransportUnavailable(f"no pyxrt for {ours} in {looked}", remedy=_SOURCES)
+    return TransportUnavailable(f"no pyxrt for {ours}; looked in {looked}", remedy=_SOURCES)
 
 
 class PyxrtApi:
