@@ -74,7 +74,8 @@ def check_path(
             began_s = clock()
             file.read_into(view, 0)
             p2p_s = clock() - began_s
-            reason = _compare(view, pattern)
+            refusal = file.peer.refusal
+            reason = f"{file.path}: {refusal}: {advice(refusal)}" if refusal else _compare(view, pattern)
             if reason:
                 return PathCheck(reason)
             memory = aligned_buffer(_NBYTES)

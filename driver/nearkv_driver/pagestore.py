@@ -22,6 +22,7 @@ import numpy as np
 from nearkv_driver.checksum import crc32c, page_crcs
 from nearkv_driver.errors import DirectIoUnavailable, StorageError
 from nearkv_driver.filesystem import filesystem_of
+from nearkv_driver.peer_read import PeerReads
 from nearkv_driver.regmap import PAGE_BYTES
 from nearkv_driver.syscalls import Syscalls, SystemCalls
 from nearkv_driver.transport import Bytes
@@ -51,7 +52,8 @@ class PageFile:
     """Use as a context manager, or call `close`. Offsets and sizes are multiples of 4096 bytes.
 
     `io` is "direct" or "buffered". A file that was opened direct and whose file system refuses a transfer later goes
-    on buffered: one warning, counted in `direct_refusals`. After a failed `sync` nothing is written any more, since
+    on buffered: one warning, counted in `direct_refusals`. Memory that the drive cannot write is filled through host
+    memory, see `peer`. After a failed `sync` nothing is written any more, since
     what was written before is not known to be stored.
     """
 
@@ -61,6 +63,7 @@ class PageFile:
         self._fd, self._direct, self._calls = fd, direct, calls
         self._lock = threading.Lock()
         self._unsynced = ""
+        self.peer = PeerReads(path, calls)
         self.read_nbytes = self.write_nbytes = self.direct_refusals = 0
         self._grown = calls.size(fd)  # what writes may use; asking the system at each would cost as much as a call
 
@@ -144,7 +147,7 @@ class PageFile:
         while done < data.nbytes:
             direct = self._direct
             try:
-                got = self._calls.preadv(self._handle(), data[done:], offset + done)
+                got = self.peer.preadv(self._handle(), data[done:], offset + done)
             except InterruptedError:
                 continue
             except OSError as error:

@@ -19,8 +19,6 @@ _ADVICE: Mapping[str, str] = {
     "EACCES": "the file needs the rights of its owner: run as that user, or change the folder's rights",
     "EPERM": "the file needs the rights of its owner: run as that user, or change the folder's rights",
 }
-# Where the same bytes may still come through host memory; anything else would fail there as well.
-PEER_REFUSALS = ("EFAULT", "EIO", "EREMOTEIO", "EOPNOTSUPP")
 
 
 def advice(errno_name: str) -> str:

@@ -39,7 +39,7 @@ def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) ->
         lists=traffic.lists,
         kernel_beats=traffic.kv_beats,
         saturated_jobs=traffic.saturated_jobs,
-        bounce_nbytes=card.bounce_nbytes,
+        bounce_nbytes=card.bounce_nbytes + card.volume.peer_refused_nbytes,
         direct_refusals=card.volume.direct_refusals,
         endurance_nbytes=card.endurance_nbytes,
         streamed_nbytes=reads.nbytes,

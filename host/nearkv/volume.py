@@ -109,6 +109,11 @@ class Volume:
         return sum(f.pages.direct_refusals for f in self._files)
 
     @property
+    def peer_refused_nbytes(self) -> int:
+        """Bytes that a drive could not write into card memory itself and that went through the host's."""
+        return sum(f.pages.peer.nbytes for f in self._files)
+
+    @property
     def read_nbytes(self) -> int:
         return sum(f.pages.read_nbytes for f in self._files)
 
