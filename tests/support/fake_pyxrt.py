@@ -291,7 +291,6 @@ def module(script: Script) -> Any:
         Device.register_xclbin = register  # type: ignore[attr-defined]
         parts["hw_context"] = Context
         parts["xclbin"] = lambda path: SimpleNamespace(path=path)
-        parts["__version__"] = script.version
     return SimpleNamespace(**parts)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,15 @@ class Places:
     def roots(self) -> list[Path]:
         """Folders of XRT, the user's first."""
         return [Path(self.root), _AMD] if self.root else [_AMD]
+
+    def version(self) -> str:
+        """What XRT's own file says of its version; "" where there is none."""
+        for root in self.roots():
+            try:
+                return str(json.loads((root / "version.json").read_text())["BUILD_VERSION"])
+            except (OSError, ValueError, TypeError, KeyError):
+                continue
+        return ""
 
     def include_folders(self) -> list[tuple[Path, Path | None]]:
         """Where headers may lie, each with the folder of the libraries that belong to them (None: the linker's own)."""

@@ -39,7 +39,7 @@ def load_pyxrt(places: Places, load: Callable[[str], Any] = importlib.import_mod
             f"pyxrt is there but does not load: {error}",
             remedy="the XRT it was made for must be installed: source its setup.sh, or reinstall XRT",
         ) from error
-    return PyxrtApi(module)
+    return PyxrtApi(module, places.version())
 
 
 def _missing(places: Places) -> TransportUnavailable:
@@ -58,12 +58,12 @@ def _missing(places: Places) -> TransportUnavailable:
 class PyxrtApi:
     has_registers = False
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    def __init__(self, module: Any, version: str) -> None:
+        self._module, self._version = module, version
 
     def info(self) -> ApiInfo:
         way = "hw_context" if hasattr(self._module, "hw_context") else "load_xclbin"
-        return ApiInfo("pyxrt", str(getattr(self._module, "__version__", "")), way)
+        return ApiInfo("pyxrt", self._version, way)
 
     def open(self, target: int | str) -> PyxrtDevice:
         with _translated():

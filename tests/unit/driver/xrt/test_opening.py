@@ -230,6 +230,13 @@ def test_a_machine_without_xrt_still_imports_and_says_what_to_do(tmp_path: Path)
     assert "pyxrt" in done.stdout
 
 
+def test_the_version_is_that_of_xrts_own_file(good: Rig, tmp_path: Path) -> None:
+    machine = replace(good.machine, places=replace(good.machine.places, root=str(tmp_path)))
+    assert choose_api("auto", machine, "").info().version == ""
+    (tmp_path / "version.json").write_text('{"BUILD_VERSION": "2.13.466"}')
+    assert choose_api("auto", machine, "").info().version == "2.13.466"
+
+
 def test_the_registry_knows_the_scheme(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown option 'dram'; xrt allows"):
         open_transport("xrt:0?dram=4G")
