@@ -11,14 +11,14 @@ import mmap
 import threading
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from nearkv_driver.transport import Bank
-from nearkv_driver.xclbin import Design, SectionKind, XclbinError, read_container
+from nearkv_driver.xclbin import Design, Section, SectionKind, XclbinError, read_container
 from nearkv_driver.xclbin.tables import read_connections
 from nearkv_emulation.ddr import DdrBank
 from nearkv_emulation.kernel import Kernel, Masters, Region
@@ -38,6 +38,7 @@ class Script:
     version: str = "2.13"
     cards: int = 1
     names: tuple[str, ...] = (SHELL,)
+    interface: str = ""
     refuse_open: str = ""
     refuse_load: str = ""
     loaded: str = NO_UUID
@@ -119,6 +120,8 @@ def module(script: Script) -> Any:
 
         def get_info(self, key: str) -> str:
             names = {"bdf": f"0000:{0x3E + self._index:02x}:00.1", "name": script.names[self._index]}
+            if key == "interface_uuid" and script.interface:
+                return script.interface
             if key not in names:
                 raise RuntimeError("No such query request (12)")
             return names[key]
@@ -313,8 +316,14 @@ def _no_bo(script: Script) -> None:
     raise MemoryError("std::bad_alloc")
 
 
-def write_binary(path: Path, nbytes: int = 16 << 20, platform: str = "xilinx_u2_gen3x4_xdma_gc_2_202110_1") -> Path:
-    """An xclbin of our kernel with one bank `bank0` of so many bytes."""
+def write_binary(
+    path: Path,
+    nbytes: int = 16 << 20,
+    platform: str = "xilinx_u2_gen3x4_xdma_gc_2_202110_1",
+    base: int = 0x4000000000,
+    partition: bytes = b"",
+) -> Path:
+    """An xclbin of our kernel with one bank `bank0` of so many bytes; `partition`: its metadata."""
     from nearkv_driver.xclbin import Bank as DesignBank
     from nearkv_driver.xclbin import Clock, Unit, nearkv_kernel
 
@@ -323,8 +332,12 @@ def write_binary(path: Path, nbytes: int = 16 << 20, platform: str = "xilinx_u2_
         platform=platform,
         kernels=(kernel,),
         units=(Unit(kernel.name, "nearkv_attend_1", 0x1800000, {a.name: "bank0" for a in kernel.arguments}),),
-        banks=(DesignBank("bank0", 0x4000000000, nbytes),),
+        banks=(DesignBank("bank0", base, nbytes),),
         clocks=(Clock("DATA_CLK", 300),),
     )
-    path.write_bytes(design.container(b"no bits").pack())
+    container = design.container(b"no bits")
+    if partition:
+        more = Section(SectionKind.PARTITION_METADATA, "partition", partition)
+        container = replace(container, sections=(*container.sections, more))
+    path.write_bytes(container.pack())
     return path

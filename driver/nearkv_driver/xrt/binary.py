@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from nearkv_driver.xclbin import Container, Mode, SectionKind, XclbinError, near
 
 # `xilinx_u2_gen3x4_xdma_gc_2_202110_1` is built on the shell `xilinx_u2_gen3x4_xdma_gc_base_2`.
 _RELEASE = re.compile(r"_20[0-9]{4}_[0-9]+$")
+_UUID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 _EMULATION = (Mode.HW_EMU, Mode.SW_EMU)
 
 
@@ -51,7 +51,7 @@ def check_platform(binary: Binary, shell: str, interface: str, *, emulated: bool
     if not emulated and binary.mode in _EMULATION:
         mode = Mode(binary.mode).name.lower()
         raise BuildMismatch(f"mode of {binary.path}", card=card, wanted="a file for hw", found=f"one for {mode}")
-    if not shell or interface.replace("-", "") in binary.interfaces or same_platform(binary.platform, shell):
+    if not shell or interface.replace("-", "").lower() in binary.interfaces or same_platform(binary.platform, shell):
         return
     raise BuildMismatch(f"platform of {binary.path}", card=card, wanted=binary.platform, found=shell)
 
@@ -110,11 +110,7 @@ def _binary(container: Container, file: Path, wanted: str) -> Binary:
 
 
 def _interfaces(container: Container) -> frozenset[str]:
-    """UUIDs of the shell interfaces that a partition file names, without dashes; other files name none."""
+    """UUIDs, without dashes, that the partition's metadata (JSON or a device tree blob) holds as text."""
     section = container.section(SectionKind.PARTITION_METADATA)
-    try:
-        document = json.loads(section.data.rstrip(b"\0")) if section else {}
-        listed = document.get("interfaces", []) if isinstance(document, dict) else []
-        return frozenset(str(entry["interface_uuid"]).replace("-", "").lower() for entry in listed)
-    except (ValueError, TypeError, KeyError):  # a device tree blob, or JSON of another shape: it names none to us
-        return frozenset()
+    data = section.data.replace(b"-", b"").lower() if section else b""
+    return frozenset(found.decode() for found in _UUID.findall(data))

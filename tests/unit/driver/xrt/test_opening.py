@@ -175,6 +175,18 @@ def test_a_binary_for_another_card_is_refused_before_it_is_loaded(good: Rig) -> 
     assert not any(good.script.objects.values())
 
 
+def test_a_binary_that_names_the_shells_interface_fits_whatever_its_name(tmp_path: Path) -> None:
+    interface = "862C7020-A250-293E-3203-6F19956669E5"
+    machine = rig(tmp_path, Script(interface=interface))
+    for blob, fits in ((interface.replace("-", "").lower().encode(), True), (b"0" * 32, False)):
+        write_binary(machine.binary, platform="renamed", partition=b"\0\xd0\x0d\xfeinterface_uuid\0" + blob + b"\0")
+        if fits:
+            machine.open("&p2p=bounce").close()
+        else:
+            with pytest.raises(BuildMismatch, match="renamed"):
+                machine.open("&p2p=bounce")
+
+
 def test_a_second_binary_names_the_one_that_is_loaded(tmp_path: Path) -> None:
     other = "01234567-89ab-cdef-0123-456789abcdef"
     machine = rig(tmp_path, Script(loaded=other, refuse_load="failed to load xclbin: Device or resource busy"))
