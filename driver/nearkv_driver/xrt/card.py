@@ -63,6 +63,7 @@ class XrtCard:
         if p2p and not self._info.p2p:
             raise TransportUnavailable(f"no P2P buffers: {self._info.p2p_reason}", card=url)
         size = -(-nbytes // _PAGE) * _PAGE
+        size = size if size < _BUFFER_NBYTES_MAX else nbytes
         place = self._info.banks[bank]
         available = place.nbytes - sum(-(-b.nbytes // _PAGE) * _PAGE for b in self._buffers.values())
         full = OutOfDeviceMemory(
@@ -106,12 +107,15 @@ class XrtCard:
         if self._closed:
             return
         self._closed = True
-        if self._control is not None:
-            self._let_end(self._control)
-            self._control.free()
-        for buffer in list(self._buffers.values()):
-            buffer.free()
-        self._resources.close()
+        try:
+            if self._control is not None:
+                self._let_end(self._control)
+        finally:
+            if self._control is not None:
+                self._control.free()
+            for buffer in list(self._buffers.values()):
+                buffer.free()
+            self._resources.close()
 
     def _let_end(self, control: Control, clock: Callable[[], float] = time.monotonic) -> None:
         end_s = clock() + _CLOSE_S

@@ -69,6 +69,22 @@ class RegisterControl:
     def busy(self) -> bool:
         return self._seen != REGISTER_GONE and not self._seen & (CTRL_DONE | CTRL_IDLE)
 
+    def settle(self, seconds: float = 1.0) -> None:
+        """Ends what a program that died has left: its list is let end and acknowledged, so that START is not held."""
+        if self.busy:
+            self.pause(seconds)
+        if self.busy:
+            raise TransportUnavailable(
+                f"the unit still runs a list that another program has left (CTRL = {self._seen:#x})",
+                card=self._card,
+                remedy="try again later; if it stays so, reset the card: xbutil reset",
+            )
+        if self._seen == REGISTER_GONE:
+            return
+        self._seen &= ~CTRL_READY
+        if self._seen & CTRL_DONE:
+            self.write(ADDR_CTRL, CTRL_CONTINUE)
+
     def read(self, offset: int) -> int:
         if offset != ADDR_CTRL:
             return self._get(offset)
@@ -168,11 +184,14 @@ class RunControl:
         end_s = time.monotonic() + seconds
         while True:
             self._look()
-            left_ms = int((end_s - time.monotonic()) * 1000)
-            if not self.busy or left_ms <= 0:
+            left_s = end_s - time.monotonic()
+            if not self.busy or left_s <= 0:
                 return
+            if left_s < 1e-3:  # a run waits for whole milliseconds
+                self._sleep(left_s)
+                continue
             try:
-                self._run.wait(min(left_ms, _STEP_MS))
+                self._run.wait(min(int(left_s * 1000), _STEP_MS))
             except XrtError as error:
                 raise DriverError(f"XRT cannot wait for the list: {error}", card=self._card) from error
 

@@ -115,7 +115,7 @@ def open_device(api: XrtApi, url: CardUrl, machine: Machine, stack: ExitStack) -
         if target.isdecimal() and len(target) < 4:
             device = api.open(int(target))
         elif _BDF.fullmatch(target):
-            device = api.open(target if len(target) > len("00:00.0") else f"0000:{target}")
+            device = api.open(target.lower() if len(target) > len("00:00.0") else f"0000:{target.lower()}")
         else:
             device = api.open(_named(api, url, machine))
     except XrtError as error:
@@ -162,7 +162,7 @@ def _load(device: XrtDevice, binary: Binary, machine: Machine, url: CardUrl) -> 
 def _describe(
     api: XrtApi, device: XrtDevice, binary: Binary, url: CardUrl, machine: Machine, *, registers: bool
 ) -> CardInfo:
-    found, bdf = api.info(), device.query(Query.BDF)
+    found, bdf = api.info(), device.query(Query.BDF) or url.target
     reason = "the card URL says p2p=bounce" if url.option("p2p", "on") == "bounce" else ""
     if not reason and not machine.emulated:
         reason = card_reason(machine.sysfs, bdf, binary.platform, binary.bank.tag)
@@ -173,7 +173,7 @@ def _describe(
     return CardInfo(
         url=url.text,
         kind="xrt",
-        platform=f"{shell} at {bdf or url.target}{emulated}, through {found.name}{version} by {way} ({found.note})",
+        platform=f"{shell} at {bdf}{emulated}, through {found.name}{version} by {way} ({found.note})",
         banks=(binary.bank,),
         masters=binary.masters,
         p2p=not reason,
@@ -189,7 +189,9 @@ def _card(device: XrtDevice, binary: Binary, info: CardInfo, stack: ExitStack, *
             unit = device.registers(binary.unit)
             stack.callback(unit.free)
             card = XrtCard(info, device, binary.group)
-            control: Control = RegisterControl(unit, info.url)
+            direct = RegisterControl(unit, info.url)
+            direct.settle()
+            control: Control = direct
         else:
             kernel = device.kernel(binary.unit)
             stack.callback(kernel.free)
@@ -217,7 +219,10 @@ def _group(kernel: XrtKernel, binary: Binary, card: str) -> int:
 
 def _folder(url: CardUrl) -> Path | None:
     text = url.option("ssd", "")
-    return Path(text).expanduser().absolute() if text else None
+    try:
+        return Path(text).expanduser().absolute() if text else None
+    except RuntimeError as error:  # ~NAME without such a user
+        raise ValueError(f"card URL {url.text!r}: ssd={text}: {error}") from error
 
 
 def _try_p2p(card: XrtCard, url: CardUrl, machine: Machine) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from nearkv_driver.device import NearDevice
-from nearkv_driver.errors import DeviceGone, DeviceTimeout, DriverError
+from nearkv_driver.errors import DeviceGone, DeviceTimeout, DriverError, TransportUnavailable
 from nearkv_driver.regmap import (
     ADDR_CTL,
     ADDR_CTRL,
@@ -117,6 +117,21 @@ def test_a_held_start_begins_with_continue(control: RegisterControl, registers: 
     control.pause(1.0)
     assert control.read(ADDR_CTRL) & CTRL_DONE
     assert not registers.freed
+
+
+def test_what_a_dead_program_left_is_let_end(registers: Registers) -> None:
+    registers.write(ADDR_CTRL, CTRL_START)
+    control = RegisterControl(registers, "xrt:0", sleep=lambda seconds: None)
+    control.settle()
+    assert control.read(ADDR_CTRL) == CTRL_IDLE
+    control.write(ADDR_CTRL, CTRL_START)
+    control.pause(1.0)
+    assert control.read(ADDR_CTRL) & CTRL_DONE
+
+    endless = Registers(reads=1 << 30)
+    endless.write(ADDR_CTRL, CTRL_START)
+    with pytest.raises(TransportUnavailable, match="still runs a list that another program has left"):
+        RegisterControl(endless, "xrt:0").settle(0.01)
 
 
 def test_a_pause_keeps_its_time() -> None:
