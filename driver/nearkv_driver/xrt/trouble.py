@@ -63,6 +63,8 @@ def _open_cause(error: XrtError, url: CardUrl, sysfs: Sysfs, places: Places) -> 
             "no card: this machine has no PCI device of Xilinx",
             "lspci -d 10ee: must list it: check its seat and power, then start the machine cold",
         )
+    if "xilinx_xrt not set" in text:
+        return "XRT does not know where it lies", "source /opt/xilinx/xrt/setup.sh, which sets XILINX_XRT"
     users = [card for card in functions if card.user]
     if not any(card.driver for card in users):
         return (

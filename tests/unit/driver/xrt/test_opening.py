@@ -106,6 +106,10 @@ def test_no_module(tmp_path: Path) -> None:
     assert "modprobe xocl" in text
 
 
+def test_xrts_own_variable(tmp_path: Path) -> None:
+    assert "setup.sh, which sets XILINX_XRT" in refused(rig(tmp_path, Script(refuse_open="XILINX_XRT not set")))
+
+
 def test_no_rights(tmp_path: Path) -> None:
     text = refused(rig(tmp_path, Script(refuse_open="failed to open /dev/dri/renderD128: Permission denied")))
     assert "no right to open the card" in text
