@@ -68,7 +68,6 @@ def check_path(
         ):
             file.grow(_NBYTES)
             file.write(pattern, 0)
-            file.sync()
             target, host = alloc(_NBYTES, True), alloc(_NBYTES, False)
             view = target.view(_NBYTES)
             began_s = clock()
