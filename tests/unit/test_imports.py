@@ -64,6 +64,12 @@ def test_importing_a_package_does_no_work(package: str) -> None:
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
+def test_pyxrt_is_known_to_one_module() -> None:
+    """Everything that is particular to it stands in one place."""
+    users = [path.name for _, path in modules() if "pyxrt" in imported(path) or 'load("pyxrt")' in path.read_text()]
+    assert users == ["pyxrt_api.py"]
+
+
 def test_importing_the_driver_opens_no_transport() -> None:
     code = "import sys, nearkv_driver.device; print([m for m in sys.modules if m.startswith('nearkv_emulation')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
