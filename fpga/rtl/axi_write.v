@@ -7,7 +7,7 @@
 
 module axi_write #(
     // words in flight; a power of two
-    parameter DEPTH = 32
+    parameter DEPTH = 64
 ) (
     input wire clk,
     input wire rst,

@@ -4,7 +4,7 @@
 `default_nettype none
 
 module axi_write_properties #(
-    parameter DEPTH = 32,
+    parameter DEPTH = 64,
     // bits of data and address that are compared; the module treats all alike
     parameter SEEN = 2
 ) (

@@ -4,7 +4,7 @@
 import cocotb
 from clocked import cycles, reset, rng, settle
 
-DEPTH = 32
+DEPTH = 64
 
 
 @cocotb.test()
