@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of the memory behind the Verilated kernel, and what such memory can deliver to a master that only reads.
 
-The model itself is C++ (`harness/channel.hpp`); here are its numbers and two functions that need no Verilator. A
+The model itself is C++ (`harness/ddr4.hpp`); here are its numbers and two functions that need no Verilator. A
 channel of 64 bits moves 64 bytes in four DRAM clocks: DDR4-2400 can deliver 19.2 GB/s, one word per cycle at 300 MHz.
 """
 
@@ -123,13 +123,15 @@ def pure_read(
     timing: MemoryTiming | None = None,
     *,
     outstanding: int = 8,
+    beside: Sequence[tuple[int, int]] = (),
     fill: tuple[int, int] = (0, 0),
     limit: int = 100_000_000,
 ) -> int:
     """Cycles in which a master that only reads gets `ranges` of (address, nbytes), both multiples of 64, in bursts of
-    up to 64 words. `fill`: address and bytes that come through the switch meanwhile."""
-    flat = [number for pair in ranges for number in pair]
-    if any(number % WORD_BYTES for number in flat) or not all(nbytes > 0 for _, nbytes in ranges):
+    up to 64 words. `beside`: what another port reads meanwhile, burst after burst, to its end too; `fill`: address and
+    bytes that come through the switch."""
+    flat, flat_beside = ([number for pair in pairs for number in pair] for pairs in (ranges, beside))
+    if any(number % WORD_BYTES for number in flat + flat_beside) or not all(n > 0 for _, n in [*ranges, *beside]):
         raise ValueError(f"ranges are pairs of multiples of {WORD_BYTES}, sizes above 0")
     timing = timing or MemoryTiming()
     cycles = _library().nearkv_pure_read(
@@ -138,6 +140,8 @@ def pure_read(
         (ctypes.c_uint64 * len(flat))(*flat),
         ctypes.c_uint64(len(ranges)),
         ctypes.c_uint32(outstanding),
+        (ctypes.c_uint64 * len(flat_beside))(*flat_beside),
+        ctypes.c_uint64(len(beside)),
         ctypes.c_uint64(fill[0]),
         ctypes.c_uint64(fill[1]),
         ctypes.c_uint64(limit),

@@ -54,6 +54,41 @@ def test_words_of_different_rows_of_one_bank_wait_for_the_whole_row_cycle() -> N
     assert cycles * 4 * busy == pytest.approx(figures.ras + figures.rp, rel=0.05)
 
 
+@pytest.mark.parametrize("words", [1, 32])
+def test_a_row_of_a_busy_bank_costs_a_stream_two_openings(words: int) -> None:
+    """A port streams from one row, another port now and then wants a second row of the same banks: each time the
+    stream waits until that row and then its own have been opened, and no longer."""
+    figures = Ddr4()
+    stream = [(BASE + i % 2 * 4096, 4096) for i in range(512)]
+    other_row = BASE + figures.groups * figures.banks * figures.row
+    count = 100
+    extra = rate_cycles(stream, [(other_row, words * 64)] * count) - rate_cycles(stream)
+    opening = (figures.rp + figures.rcd + figures.cl) / 4
+    # One row command per cycle for the four banks of a stream, twice; refresh takes a part of all cycles.
+    assert count * words <= extra <= 1.05 * count * (words + 2 * opening + 2 * figures.groups)
+
+
+def rate_cycles(stream: list[tuple[int, int]], beside: list[tuple[int, int]] | None = None) -> int:
+    return pure_read(DDR, stream, beside=beside or [])
+
+
+def test_ports_that_want_the_same_banks_end_at_any_offset() -> None:
+    """Two streams that need different rows of the same banks all the time never wait for each other."""
+    step = Ddr4().groups * Ddr4().banks * Ddr4().row
+    for offset in range(0, 512, 64):
+        stream = [(BASE + i % 3 * step, 512) for i in range(200)]
+        beside = [(BASE + (i + 1) % 3 * step + offset, 512) for i in range(200)]
+        # At worst every burst opens its rows anew.
+        assert pure_read(DDR, stream, beside=beside, limit=400 * 40) > 400 * 8
+
+
+def test_the_order_of_k_and_v_costs_nothing() -> None:
+    """Blocks of 16 KiB from two places by turns, as the kernel reads them, against one piece."""
+    k, v = BASE, BASE + 32 * 1024
+    turns = [(place + i * 64 * 1024, 16 * 1024) for i in range(128) for place in (k, v)]
+    assert rate(DDR, turns) == pytest.approx(rate(DDR, [(BASE, 4 * MIB)]), rel=0.001)
+
+
 def test_one_bank_group_is_bound_by_the_long_distance_of_columns() -> None:
     """Every fourth word lies in one group: 6 clocks each, not 4."""
     ranges = [(BASE + i * 256, 64) for i in range(128)]

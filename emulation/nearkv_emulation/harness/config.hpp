@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "channel.hpp"
+#include "ddr4.hpp"
 
 namespace nearkv {
 

@@ -17,8 +17,10 @@ struct Burst {
     uint32_t left;
     uint32_t id;
     uint64_t arrives;
-    // state of the banks in which all rows of this burst were open (Ddr4Channel)
+    // of Ddr4Channel: state of the banks in which all rows of this burst were open; cycle since which it is the next
+    // of its port, 0 when it is not
     uint64_t prepared = 0;
+    uint64_t first_since = 0;
 };
 
 constexpr uint32_t RESP_OKAY = 0, RESP_DECERR = 3;

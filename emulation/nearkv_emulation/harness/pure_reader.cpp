@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A master that does nothing but read, behind the same memory as the kernel: what the memory can deliver. A C library
+// Masters that do nothing but read, behind the same memory as the kernel: what the memory can deliver. A C library
 // of its own (no Verilator), and part of the Verilated kernel's.
 #include <algorithm>
 
@@ -45,27 +45,33 @@ class PureReader {
 }  // namespace nearkv
 
 extern "C" {
-// Reads `count` ranges of (address, bytes), multiples of 64, with `outstanding` bursts in flight, while `fill_nbytes`
-// come through the switch to the address behind; returns the cycles until the last word, 0 when `limit` was not enough.
+// Reads `count` ranges of (address, bytes), multiples of 64, with `outstanding` bursts in flight, and as many as
+// `beside_count` tells on another port with one in flight, while `fill_nbytes` come through the switch to the address
+// behind; returns the cycles until the last word, 0 when `limit` was not enough.
 uint64_t nearkv_pure_read(const nearkv::Config* config, const nearkv::Timing* timing, const uint64_t* ranges,
-                          uint64_t count, uint32_t outstanding, uint64_t fill_address, uint64_t fill_nbytes,
-                          uint64_t limit) {
+                          uint64_t count, uint32_t outstanding, const uint64_t* beside, uint64_t beside_count,
+                          uint64_t fill_address, uint64_t fill_nbytes, uint64_t limit) {
     using namespace nearkv;
     Space space;
-    Reader reader("reader", space, *timing, 1), silent("silent", space, *timing, 2);
-    Writer writer("writer", space, *timing, 3);
+    Reader kv("kv", space, *timing, 1), ctl("ctl", space, *timing, 2);
+    Writer writer("out", space, *timing, 3);
     Fill fill;
     if (fill_nbytes != 0) fill.add(fill_address, fill_nbytes);
-    const std::unique_ptr<Channel> channel = make_channel({reader, silent, writer, fill}, *config);
-    PureReader master(ranges, count, outstanding);
+    const std::unique_ptr<Channel> channel = make_channel({kv, ctl, writer, fill}, *config);
+    struct {
+        Reader& port;
+        PureReader master;
+    } readers[] = {{kv, {ranges, count, outstanding}}, {ctl, {beside, beside_count, 1}}};
     for (uint64_t now = 0; now < limit;) {
-        const Address ar = master.asks(reader.ready);
-        master.gets(reader.out);
-        reader.edge(now, ar, true, channel->request_cycles(timing->latency));
-        if (master.ended()) return now + 1;
+        for (auto& [port, master] : readers) {
+            const Address ar = master.asks(port.ready);
+            master.gets(port.out);
+            port.edge(now, ar, true, channel->request_cycles(timing->latency));
+        }
         ++now;
+        if (readers[0].master.ended() && readers[1].master.ended()) return now;
         channel->step(now);
-        reader.drive(now);
+        for (auto& reader : readers) reader.port.drive(now);
     }
     return 0;
 }
