@@ -127,7 +127,8 @@ module segment_walk (
     wire emit = state_reg == EMIT && known;
     wire fire = emit && piece_ready && (!wants_crc || crc_ready);
 
-    assign job_ready = state_reg == IDLE;
+    // After a failure no job is taken, so the last one taken is the one that failed.
+    assign job_ready = state_reg == IDLE && !failed_reg;
     assign cmd_word = list_word_reg;
     assign cmd_count = {7'd0, segments_reg} - 25'd16;
     assign cmd_valid = cmd_valid_reg;
@@ -144,13 +145,13 @@ module segment_walk (
         offset_reg[24:6], k_reg, v_reg
     };
     assign piece_valid = emit && (!wants_crc || crc_ready);
-    assign idle = state_reg == IDLE && !job_valid;
+    assign idle = state_reg == IDLE && (!job_valid || failed_reg);
 
     always @(posedge clk) begin
         if (cmd_valid_reg && cmd_ready) cmd_valid_reg <= 1'b0;
         if (sound) sound_reg <= 1'b1;
         if (refused || failed_reg) over_reg <= 1'b1;
-        if (state_reg == IDLE && job_valid) begin
+        if (job_valid && job_ready) begin
             state_reg <= LOAD;
             sound_reg <= sound;
             over_reg <= 1'b0;

@@ -174,3 +174,49 @@ async def byte_strobes_and_orders_of_address_and_data(dut):
             await task
             expected[at] = value
             assert (await host.read(rm.ADDR_KV, 8)).data == bytes(expected)
+
+
+class SecondTime(dict):
+    """Errors that the first read of a word does not see."""
+
+    def __init__(self, errors):
+        super().__init__(errors)
+        self.read = set()
+
+    def __contains__(self, word):
+        seen = word in self.read
+        self.read.add(word)
+        return seen and super().__contains__(word)
+
+
+def held_after(board, word, clocks):
+    """Pauses of a channel for so many clocks from the cycle on in which a word was written."""
+    left = None
+    while True:
+        if left is None and board.writes and board.writes[-1][0] == word:
+            left = clocks
+        yield bool(left)
+        left = left and left - 1
+
+
+@cocotb.test()
+@cocotb.parametrize(clocks=[0, 800])
+async def a_descriptor_that_can_be_read_only_once(dut, clocks):
+    """Segments behind the sixteenth are read twice; the second read of one fails while the job before is written, also
+    when its status is answered so late that the job behind is ready to be walked. The failing job gets the fault."""
+    rng = np.random.default_rng(13)
+
+    def job(tokens, each):
+        pieces = [Segment(at, half(rng, each, 64), half(rng, each, 64)) for at in range(0, tokens, each)]
+        return Job(random_q(rng, 2, 64), [(0, tokens)], 0.125, pieces)
+
+    image = build([job(256, 256), job(20, 1), job(16, 16)])
+    word = image.placed[1]["segments_addr"] + WORD * 17
+    board = await Board.on(dut)
+    board.sink.b_channel.set_pause_generator(held_after(board, image.out, clocks))
+    memory = await board.run(image, {"ctl": SecondTime({word: AxiResp.SLVERR})})
+    first, second, third = image.statuses(memory)
+    assert first["code"] == rm.Status.OK
+    assert (second["code"], second["detail"], second["address"]) == (rm.Status.AXI_READ, rm.MASTER_CTL, word)
+    assert third["code"] == rm.Status.NOT_RUN
+    same(image, await board.run(image))
