@@ -133,7 +133,7 @@ PROOFS: tuple[Proof, ...] = (
             Mutation(
                 "axi_write.v", "(!w_valid_reg || m_axi_wready) && room", "(!w_valid_reg || m_axi_awready) && room"
             ),
-            Mutation("axi_write.v", "m_axi_bresp[1] && !failed_reg", "m_axi_bresp[1]"),
+            Mutation("axi_write.v", "m_axi_bresp[1] && !kept", "m_axi_bresp[1]"),
             Mutation("axi_write.v", "assign idle = flying_reg == 0;", "assign idle = !aw_valid_reg && !w_valid_reg;"),
         ),
     ),

@@ -57,6 +57,8 @@ module axi_write #(
     wire room;
     wire take = s_valid && s_ready;
     wire answer = m_axi_bvalid && m_axi_bready;
+    // a failure that a word answered now comes behind
+    wire kept = failed_reg && !clear;
 
     assign s_ready = (!aw_valid_reg || m_axi_awready) && (!w_valid_reg || m_axi_wready) && room;
     assign idle = flying_reg == 0;
@@ -96,7 +98,7 @@ module axi_write #(
         end
         if (take != answer) flying_reg <= take ? flying_reg + 1'b1 : flying_reg - 1'b1;
         if (clear) failed_reg <= 1'b0;
-        if (answer && m_axi_bresp[1] && !failed_reg) begin
+        if (answer && m_axi_bresp[1] && !kept) begin
             failed_reg <= 1'b1;
             failed_word_reg <= oldest_word;
         end

@@ -114,7 +114,7 @@ FAULTS = (
     ("axi_read_arbiter", "~s_ar_valid + 1'b1", "~s_ar_valid + 2'd2"),
     ("axi_read_arbiter", "!valid_reg || m_axi_arready", "1'b1"),
     ("axi_write", "m_axi_bresp[1]", "m_axi_bresp[0]"),
-    ("axi_write", "&& !failed_reg", ""),
+    ("axi_write", "&& !kept", ""),
     ("axi_write", "|| m_axi_wready) && room", "|| m_axi_wready)"),
     ("limit_load", "first[21:0] > edge_low ?", "first[21:0] < edge_low ?"),
     ("limit_load", "second_reg <= !first_bad", "second_reg <= first_bad"),

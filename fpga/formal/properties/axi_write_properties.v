@@ -85,7 +85,7 @@ module axi_write_properties #(
     wire take = s_valid && s_ready;
     wire answer = bvalid && bready;
     wire [BITS-1:0] one = {{(BITS - 1) {1'b0}}, 1'b1};
-    wire fails = answer && bresp[1] && !any_failed;
+    wire fails = answer && bresp[1] && (!any_failed || clear);
 
     always @(posedge clk) begin
         started <= 1'b1;

@@ -44,10 +44,9 @@ async def words_and_answers(dut, rates):
             data.append(now_w)
         if resp is not None and int(dut.m_axi_bready.value):
             # A clear in the same cycle comes first: the failure is of a word that is still to be told of.
-            failed_before = failed
             if clear:
                 failed = None
-            if resp & 2 and failed_before is None:
+            if resp & 2 and failed is None:
                 failed = sent[answered][0]
                 failures += 1
             answered += 1
