@@ -125,6 +125,7 @@ module segment_walk (
     wire [25:0] page_words = {1'b0, segment_words} + {20'd0, offset_reg[5:0]} + 26'd63;
     wire wants_crc = first_reg && checked_reg;
     wire emit = state_reg == EMIT && known;
+    // A piece and its request for checksums go out together: both READYs are of FIFOs, which do not wait for a VALID.
     wire fire = emit && piece_ready && (!wants_crc || crc_ready);
 
     // After a failure no job is taken, so the last one taken is the one that failed.

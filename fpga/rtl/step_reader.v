@@ -72,6 +72,8 @@ module step_reader (
     wire [7:0] visit_tokens = (visit_first ? 8'd0 : visit_tokens_reg) + tokens;
     wire announce = !choose_v && visit_last;
 
+    // Command, task, V piece and visit go out in one cycle, so a VALID here waits for the other READYs. None of those may
+    // wait for a VALID: they are of readers and FIFOs, which know theirs beforehand.
     wire cmd_room = is_new ? new_cmd_ready : kv_cmd_ready;
     wire fire = head_valid && cmd_room && task_ready && (choose_v || v_room) && (!announce || visit_ready);
 

@@ -9,7 +9,8 @@ module tile_top (
     input wire clk,
     input wire rst,
 
-    // see array_sequencer: {last group, half, weights, parity, group 3, slot 7, tokens 8}
+    // see array_sequencer: {last group, half, weights, parity, group 3, slot 7, tokens 8}. The slot is a multiple of 16:
+    // a visit starts at a block or at a segment that does not follow, and the contract wants those at such positions
     input wire [21:0] unit,
     input wire unit_valid,
     // pulses: the weights of one more unit are there, one more row of V, the array has left a tile
