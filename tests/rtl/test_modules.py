@@ -41,6 +41,12 @@ MODULES = (
     "bin_store",
     "bin_update",
     "score_stage",
+    "tile_top",
+    "segment_walk",
+    "step_reader",
+    "block_writer",
+    "step_judge",
+    "array_sequencer",
 )
 ROOT = Path(__file__).parents[2]
 
@@ -136,9 +142,39 @@ FAULTS = (
     ("bin_store", "wire write = u_write || s_valid && {s_bin, s_half} == PLACE", "wire write = u_write || s_valid"),
     ("bin_store", "!u_write;", "1'b1;"),
     ("bin_update", "one[24:0] - 25'sd9", "one[24:0] - 25'sd8"),
-    ("bin_update", "chunk == 3'd0", "chunk == 3'd1"),
+    # Chunk 1 would do as well: the sums of a tile's weights stand for all words of it.
+    ("bin_update", "chunk == 3'd0", "chunk != 3'd7"),
     ("score_stage", "< high", "<= high"),
     ("score_stage", "clamps & tag[5:2]", "clamps"),
+    ("tile_top", "ahead_reg < 3'd2", "ahead_reg < 3'd4"),
+    ("tile_top", "written > {2'd0, nth}", "written >= {2'd0, nth}"),
+    ("tile_top", "!old_seen_reg || up_old", "up_old"),
+    ("tile_top", "assign s_ready = !stored", "assign s_ready = 1'b1"),
+    ("segment_walk", "ends_block || !follows && ends_segment;", "ends_block;"),
+    ("segment_walk", "checked_reg && ends_segment ?", "ends_segment ?"),
+    ("segment_walk", "< segments_reg && !over_reg;", "< segments_reg;"),
+    ("segment_walk", "emit && piece_ready && (!wants_crc || crc_ready)", "emit && piece_ready"),
+    ("segment_walk", "{40'd0, index_reg} - 58'd16", "{40'd0, index_reg} - 58'd15"),
+    ("step_reader", "ahead_reg == 2'd1 && !piece_valid && walk_idle", "ahead_reg == 2'd1 && !piece_valid"),
+    ("step_reader", "is_new ? new_cmd_ready : kv_cmd_ready", "kv_cmd_ready"),
+    ("step_reader", "(!announce || visit_ready)", "1'b1"),
+    ("step_reader", ".DEPTH(512)", ".DEPTH(128)"),
+    ("block_writer", "(!step_first || slot_free)", "1'b1"),
+    ("block_writer", "checked && in_pages[5:0] == 6'd63", "in_pages[5:0] == 6'd63"),
+    ("block_writer", "b_payload_reg && b_nonfinite", "b_nonfinite"),
+    ("block_writer", "!nothing && !is_new};", "!nothing};"),
+    (
+        "step_judge",
+        "step_error || step_crc_error ? {address",
+        "step_error || step_crc_error && !step_mismatch ? {address",
+    ),
+    ("step_judge", "!mismatch_reg[is_v] ? page :", "1'b1 ? page :"),
+    ("step_judge", "!sound_reg && !faulty_reg;", "!faulty_reg;"),
+    ("step_judge", "step_error ? step_error_words : step_words", "step_words"),
+    ("array_sequencer", "pending_reg != 2'd2 && k_can_start", "pending_reg == 2'd0 && k_can_start"),
+    ("array_sequencer", "visit_valid && loaded[k_parity]", "visit_valid"),
+    ("array_sequencer", "pending_reg == 2'd1 && v_unit_valid ? walk_v : CHOOSE", "CHOOSE"),
+    ("array_sequencer", "v_inside_reg || tiles_reg != 3'd0;", "1'b1;"),
 )
 
 

@@ -57,3 +57,34 @@ async def checksums_of_segments(dut, rates):
     assert k == [entry(at)[0] | (at // 8 in bad) << 32 for at in pages]
     assert v == [entry(at)[1] | (at // 8 in bad) << 32 for at in pages]
     assert {int(dut.error_word.value)} == bad
+
+
+@cocotb.test()
+@cocotb.parametrize(waits=["k", "v"])
+async def what_one_side_has_to_wait_for_is_not_lost(dut, waits):
+    """More pages than the queues hold: while one side takes nothing, the other gets what fits and no more."""
+    await reset(dut, s_valid=0, cmd_ready=1, r_valid=0, k_ready=0, v_ready=0)
+    await cycles(dut)
+    at, pages = 8 * 77 + 3, 1400
+    dut.s_entry.value, dut.s_pages.value, dut.s_valid.value = at, pages, 1
+    await cycles(dut)
+    dut.s_valid.value = 0
+    got, next_word, quiet = {"k": [], "v": []}, at // 8, 0
+    for _ in range(6000):
+        # The side that waits begins when nothing has moved for a while.
+        ready = {side: side != waits or quiet > 20 for side in got}
+        dut.k_ready.value, dut.v_ready.value = ready["k"], ready["v"]
+        dut.r_valid.value, dut.r_data.value, dut.r_error.value = 1, word(next_word), 0
+        await settle()
+        next_word += int(dut.r_ready.value)
+        moved = False
+        for side, valid, crc in (("k", dut.k_valid, dut.k_crc), ("v", dut.v_valid, dut.v_crc)):
+            if ready[side] and int(valid.value):
+                got[side].append(int(crc.value))
+                moved = True
+        quiet = quiet if moved or quiet > 20 else quiet + 1
+        await cycles(dut)
+        if len(got["k"]) == len(got["v"]) == pages:
+            break
+    assert got["k"] == [entry(at + i)[0] for i in range(pages)]
+    assert got["v"] == [entry(at + i)[1] for i in range(pages)]

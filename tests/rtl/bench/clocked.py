@@ -59,6 +59,12 @@ async def settle() -> None:
     await Timer(1, "ns")
 
 
+def known(signal) -> int | None:
+    """The value of an output, or None while some of its bits are X."""
+    value = signal.value
+    return int(value) if value.is_resolvable else None
+
+
 async def outcome(dut, limit: int = 2000) -> tuple[int, ...]:
     """Waits for `done`; (bad, detail) of a checker in that cycle."""
     for _ in range(limit):
