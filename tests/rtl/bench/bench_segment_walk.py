@@ -191,6 +191,13 @@ async def a_descriptor_that_cannot_be_read_again(dut):
         assert int(dut.failed_word.value) == table // WORD + lost
         assert all(piece["segment"] < lost for piece in told if piece["tokens"])
         assert told[-1]["visit_last"]
+        # list_control takes the last job that was handed over for the one that failed.
+        dut.job_valid.value = 1
+        for _ in range(5):
+            await settle()
+            assert not int(dut.job_ready.value), "another job is taken after a failure"
+            assert int(dut.idle.value), "no piece will come, and V of what is ahead waits for one"
+            await cycles(dut)
 
 
 @cocotb.test(timeout_time=3, timeout_unit="ms")
