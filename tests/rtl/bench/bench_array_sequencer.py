@@ -173,7 +173,7 @@ class Harness:
 
     async def run(self, stop=None):
         total = sum(len(unit.k) + len(unit.v) for unit in self.units)
-        for _ in range(30_000):
+        for _ in range(12_000):
             await self.step()
             if self.cycle == stop or len(self.ops) == total:
                 break

@@ -181,7 +181,7 @@ async def run(dut, random, tasks, rates, trouble, stop=None):
         expected.add(task, words)
         (new if task["is_new"] else kv).extend(words)
     waiting = list(tasks)
-    for cycle in range(60_000):
+    for cycle in range(12_000):
         if await harness.step(waiting[0] if waiting else None, kv, new):
             waiting.pop(0)
         if cycle == stop or (not waiting and len(harness.records) == len(expected.records) and cycle > 10):

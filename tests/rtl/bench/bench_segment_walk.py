@@ -60,7 +60,7 @@ class Harness:
         told, crcs, held, taken, sounded = [], [], None, False, early
         dut.job.value, dut.chunks.value = descriptor(walk, table), walk.chunks
         dut.half_last.value, dut.parity.value = walk.half_last, walk.parity
-        for cycle in range(200_000):
+        for cycle in range(20_000):
             source, cmd, crc, take = (random.random() < rate for rate in self.rates)
             refused = refuse is not None and cycle >= refuse
             dut.job_valid.value = not taken

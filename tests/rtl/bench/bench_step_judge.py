@@ -123,7 +123,7 @@ async def judged(dut, random, visits, rates, crc_error_word, stop=None):
             crcs[step.is_v].append((i in step.lost) << 32 | page[3])
     sound, waiting, after = [], False, 0
     dut.crc_error_word.value = crc_error_word
-    for cycle in range(20_000):
+    for cycle in range(5000):
         give, k, v, take = (random.random() < rate for rate in rates)
         give, k, v = give and bool(listed), k and bool(crcs[0]), v and bool(crcs[1])
         dut.record_valid.value, dut.k_crc_valid.value, dut.v_crc_valid.value = give, k, v

@@ -52,7 +52,7 @@ async def run(dut, random, parted, rates, stop=None, pauses=0.0):
     source, kv, new, take, array = rates
     waiting = [p for visit in parted for p in visit]
     order, tasks, told, count, pause, held = Order(parted), [], [], 2 * len(waiting), 0, None
-    for _ in range(60_000):
+    for _ in range(12_000):
         pause = max(pause - 1, random.randrange(40) if random.random() < pauses else 0)
         give = bool(waiting) and not pause and (held or random.random() < source)
         held = give

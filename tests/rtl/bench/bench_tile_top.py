@@ -137,7 +137,7 @@ class Harness:
         for v in range(len(visits)):
             halves[v], half = half, half ^ 1
         numbers = {unit: i for i, unit in enumerate(u for u in units if visits[u[0]].tokens)}
-        for cycle in range(30_000):
+        for cycle in range(8000):
             inputs = {}
             # units whose V has been walked; those without tokens take no tile
             while left < len(units) and taken > last_tile[units[left]] and left < issued:
