@@ -101,7 +101,7 @@ class Harness:
         self.ops, self.told, self.at = [], [], []
         self.visit, self.rows, self.rows_before = 0, [0] * len(visits), [0] * len(visits)
         self.k_released = self.v_released = self.ready = self.taken = 0
-        self.loaded, self.cycle = [0, 0], 0
+        self.loaded, self.loaded_before, self.held, self.cycle = [0, 0], [0, 0], False, 0
 
     async def step(self):
         dut, random = self.dut, self.random
@@ -143,9 +143,6 @@ class Harness:
         assert self.k_released == self.visit, "rows were left at another time than their visit"
         await cycles(dut)
         self.cycle += 1
-
-    held = False
-    loaded_before = (0, 0)
 
     def op(self):
         dut = self.dut

@@ -133,17 +133,14 @@ class Harness:
         tiles = [tile for unit in units for tile in self.tiles(visits, rows, unit)]
         last_tile = {unit: max((n for n, t in enumerate(tiles) if t[0] == unit), default=-1) for unit in units}
         issued, weighed, ready, taken, left = 0, 0, 0, 0, 0
-        v_rows, half, halves = [0] * len(visits), 0, {}
-        for v in range(len(visits)):
-            halves[v], half = half, half ^ 1
-        numbers = {unit: i for i, unit in enumerate(u for u in units if visits[u[0]].tokens)}
+        v_rows = [0] * len(visits)
         for cycle in range(8000):
             inputs = {}
             # units whose V has been walked; those without tokens take no tile
             while left < len(units) and taken > last_tile[units[left]] and left < issued:
                 left += 1
             if issued < len(units) and issued < left + 2 and random.random() < issue:
-                inputs |= {"unit_valid": 1, "unit": self.unit(visits, units[issued], issued, halves)}
+                inputs |= {"unit_valid": 1, "unit": self.unit(visits, units[issued], issued)}
                 issued += 1
             while weighed < issued and not visits[units[weighed][0]].tokens:
                 weighed += 1
@@ -155,7 +152,7 @@ class Harness:
             v = next((v for v in range(min(now + 2, len(visits))) if v_rows[v] < visits[v].tokens), None)
             if v is not None and random.random() < row_rate:
                 place = visits[v].slot + v_rows[v]
-                self.tops[halves[v] << 7 | place] = visits[v].tops[v_rows[v]]
+                self.tops[v % 2 << 7 | place] = visits[v].tops[v_rows[v]]
                 inputs["v_row"] = 1
                 v_rows[v] += 1
             if taken < ready and random.random() < take:
@@ -185,7 +182,6 @@ class Harness:
                 break
         assert stop or not keys
         self.stored += ready
-        assert numbers or not tiles
         return taken == len(tiles)
 
     @staticmethod
@@ -200,10 +196,10 @@ class Harness:
         return found
 
     @staticmethod
-    def unit(visits, unit, number, halves):
+    def unit(visits, unit, number):
         visit = visits[unit[0]]
         last = unit[1] == visit.groups - 1
-        fields = {"group_last": last, "half": halves[unit[0]], "weights": number % 2, "parity": visit.parity}
+        fields = {"group_last": last, "half": unit[0] % 2, "weights": number % 2, "parity": visit.parity}
         return UNIT.pack(**fields, group=unit[1], slot=visit.slot, tokens=visit.tokens)
 
     def fill(self, visits, unit, number):
