@@ -42,8 +42,8 @@ def test_the_contract_holds_through_the_real_library(way: str, tmp_path: Path) -
     url = f"xrt:0?api=native&control={way}"
     done = under_xrt(tmp_path, line, "--kernel", "model", "--xclbin", str(small), NEARKV_CONTRACT_URL=url)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    summary = [text for text in done.stdout.splitlines() if text.startswith("SKIPPED")]
-    assert sum(int(text.split("[")[1].split("]")[0]) for text in summary) == 2, summary
+    skipped = {line.partition(": ")[2] for line in done.stdout.splitlines() if line.startswith("SKIPPED")}
+    assert skipped == {"the card has one bank", "P2P works", "the card does not count time in cycles"}
 
 
 def generate(temporary: Path, card: str, *, xrt: bool) -> dict[str, Any]:
