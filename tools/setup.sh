@@ -34,7 +34,7 @@ fi
 [ -x .venv/bin/python ] || python3 -m venv .venv
 pip=".venv/bin/python -m pip --disable-pip-version-check --quiet"
 $pip install --upgrade 'pip>=25.1' # knows dependency groups
-$pip install --editable '.[torch,dev]' --group pinned
+$pip install --editable '.[torch,plan,dev]' --group pinned
 # Only the tests of fpga/rtl need these, and they name what they miss; nothing else waits for them.
 $pip install --group rtl --group synth || printf 'setup: no RTL tools for this platform; the tests of fpga/rtl will be skipped\n' >&2
 for tool in iverilog tclsh; do

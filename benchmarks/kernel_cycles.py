@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cycles of the RTL kernel for lists as a decode step sends them, and the planner's formula fitted to them.
+
+Runs the Verilated kernel behind the DDR4-2400 model. Prints the coefficients that belong in
+`nearkv/planner/kernel_figures.toml` and the residual of every list; writes both to build/benchmarks/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", ".")]
+
+from nearkv.planner.kernel import FEATURES, Coefficients, JobShape, cycles, features  # noqa: E402
+from nearkv_driver import regmap as rm  # noqa: E402
+from nearkv_emulation.memory_model import Ddr4, Memory, MemoryTiming  # noqa: E402
+from nearkv_emulation.rtl import RtlCard, RtlKernel  # noqa: E402
+from numpy.typing import NDArray  # noqa: E402
+
+from tests.support.jobs import Job, Segment, build  # noqa: E402
+
+EXTENT = 128
+LATENCY = 40
+LONG = 10_000  # cycles from which on a list counts as long
+
+
+@dataclass(frozen=True)
+class Sample:
+    """`count` equal jobs in one list and the cycles that it took."""
+
+    count: int
+    shape: JobShape
+    cycles: int
+
+
+def job(shape: JobShape, seed: int) -> Job:
+    """Checked extents of 128 tokens, the new row in the message, a copy of it to the tail."""
+    rng = np.random.default_rng(seed)
+
+    def half(count: int) -> NDArray[np.float16]:
+        return rng.normal(size=(count, shape.head_size)).astype(np.float16)
+
+    at = range(0, shape.tokens, EXTENT)
+    stored = [Segment(i, half(min(EXTENT, shape.tokens - i)), half(min(EXTENT, shape.tokens - i)), True) for i in at]
+    new = Segment(shape.tokens, half(shape.new), half(shape.new)) if shape.new else None
+    q = rng.normal(size=(shape.rows, shape.head_size)).astype(np.float32)
+    limits = [(0, shape.tokens + shape.new)]
+    return Job(q, limits, 0.1, stored, new=new, tail=new is not None)
+
+
+def measure(count: int, shape: JobShape) -> Sample:
+    """A card of its own: where a refresh falls depends on what ran before."""
+    image = build([job(shape, seed) for seed in range(count)])
+    with RtlCard() as card:
+        card.memory(Memory(Ddr4()))
+        for master in range(3):
+            card.timing(master, MemoryTiming(LATENCY))
+        statuses = image.statuses(image.run(RtlKernel(card)))
+    if {status["code"] for status in statuses} != {rm.Status.OK}:
+        raise SystemExit(f"the kernel refused {shape}: {statuses}")
+    return Sample(count, shape, sum(status["cycles"] for status in statuses))
+
+
+def lists(quick: bool) -> list[tuple[int, JobShape]]:
+    """What is measured: head size, rows, tokens and jobs of a list, around what decode steps send."""
+    found = []
+    for head_size in (64, 128, 256):
+        for rows in (1, 3, 8):
+            for count, tokens in ((1, 128), (1, 1024), (4, 512), (16, 256), (8, 1024), (1, 4096)):
+                found.append((count, JobShape(head_size, rows, tokens)))
+        for rows in (16, 40, 64):
+            found += [(1, JobShape(head_size, rows, 1024)), (3, JobShape(head_size, rows, 512))]
+    found += [(2, JobShape(80, 5, 1024)), (4, JobShape(128, 5, 2000)), (48, JobShape(64, 3, 128))]
+    return found[::5] if quick else found
+
+
+def fit(samples: Sequence[Sample]) -> Coefficients:
+    """Least squares of relative errors; coefficients that would be negative are left out."""
+    rows = [features(s.shape, s.count) for s in samples]
+    a = np.array([[row[name] for name in FEATURES] for row in rows], float)
+    b = np.array([s.cycles for s in samples], float)
+    return Coefficients(*_non_negative(a / b[:, None], np.ones(len(b))))
+
+
+def _non_negative(a: NDArray[np.float64], b: NDArray[np.float64]) -> list[float]:
+    kept = list(range(a.shape[1]))
+    while True:
+        x, *_ = np.linalg.lstsq(a[:, kept], b, rcond=None)
+        if (x >= 0).all():
+            break
+        kept.pop(int(np.argmin(x)))
+    full = np.zeros(a.shape[1])
+    full[kept] = x
+    return [float(value) for value in full]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the lists")
+    parser.add_argument("--from", dest="measured", type=Path, help="JSON of an earlier run: fit without measuring")
+    arguments = parser.parse_args()
+    if arguments.measured:
+        told = json.loads(arguments.measured.read_text())["samples"]
+        samples = [Sample(one["count"], JobShape(**one["shape"]), one["cycles"]) for one in told]
+    else:
+        samples = [measure(count, shape) for count, shape in lists(arguments.quick)]
+    found = fit(samples)
+    errors = [cycles(s.shape, s.count, found) / s.cycles - 1 for s in samples]
+    for name, value in asdict(found).items():
+        sys.stdout.write(f"{name} = {value:.5g}\n")
+    sys.stdout.write("jobs  d    rows  tokens  cycles  residual\n")
+    for s, error in zip(samples, errors, strict=True):
+        shape = s.shape
+        line = f"{s.count:4} {shape.head_size:4} {shape.rows:4} {shape.tokens:7} {s.cycles:8} {error:+8.1%}\n"
+        sys.stdout.write(line)
+    long = [abs(error) for s, error in zip(samples, errors, strict=True) if s.cycles >= LONG]
+    sys.stdout.write(f"largest residual {max(map(abs, errors)):.1%} of {len(samples)} lists\n")
+    sys.stdout.write(f"lists of {LONG} cycles and more: median {np.median(long):.1%}, largest {max(long):.1%}\n")
+    told = {"coefficients": asdict(found), "samples": [asdict(s) for s in samples], "residuals": errors}
+    out = ROOT / "build/benchmarks/kernel_cycles.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(told, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a system is made of, as values: drives, cards, GPUs, hosts. Every figure in base units, checked when it is made.
+
+The figures themselves are TOML files (`hardware/*.toml`, or a user's own); `hardware_files` reads them.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from nearkv.errors import UserError
+from nearkv.planner.units import CLOCK, COMPUTE, MONEY, NUMBER, POWER, RATE, SIZE, TIME, Kind, Limits
+
+
+def quantity(kind: Kind, least: float, most: float, *, above: bool = False, default: float | None = None) -> Any:
+    """A field in base units of `kind`; required without a default."""
+    limits = {"limits": Limits(kind, least, most, above)}
+    return field(metadata=limits) if default is None else field(default=default, metadata=limits)
+
+
+def rate(least: float = 0.0, default: float | None = None) -> Any:
+    """Bytes per second; nothing moves faster than 1 PB/s."""
+    return quantity(RATE, least, 1e15, above=least == 0.0 and default is None, default=default)
+
+
+def watts() -> Any:
+    return quantity(POWER, 0.0, 1e5, default=0.0)
+
+
+def dollars() -> Any:
+    return quantity(MONEY, 0.0, 1e8, default=0.0)
+
+
+class Checked:
+    """Refuses a value outside its field's limits by name."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):  # type: ignore[arg-type]
+            limits = entry.metadata.get("limits")
+            if limits is not None:
+                limits.check(getattr(self, entry.name), f"{self.name}: {entry.name}")
+
+
+@dataclass(frozen=True)
+class SizeTable:
+    """(request bytes, GB/s alone) pairs, ascending: how fast one request at a time is, by its size."""
+
+    read: tuple[tuple[float, float], ...] = ()
+    write: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        for what, rows in (("read", self.read), ("write", self.write)):
+            sizes = [size for size, _ in rows]
+            if sizes != sorted(set(sizes)) or any(not 0 < v < math.inf for row in rows for v in row):
+                raise UserError(f"by_size.{what}: sizes must ascend, sizes and rates must be positive")
+
+    def own_s(self, nbytes: float, *, write: bool = False) -> float:
+        """What a request takes beside its share of the drive's rate; between sizes by the logarithm."""
+        rows = self.write if write else self.read
+        if not rows:
+            return 0.0
+        top = rows[-1][1]
+        own = [max(0.0, n / r - n / top) for n, r in rows]
+        i = bisect_right([n for n, _ in rows], nbytes)
+        if i in (0, len(rows)):
+            return own[min(i, len(rows) - 1)]
+        (low, _), (high, _) = rows[i - 1], rows[i]
+        return own[i - 1] + (own[i] - own[i - 1]) * math.log(nbytes / low) / math.log(high / low)
+
+
+@dataclass(frozen=True)
+class Drive(Checked):
+    """An SSD. `read` and `write` are what its host link gets with large requests, many in flight."""
+
+    name: str
+    capacity: float = quantity(SIZE, 1e6, 1e18)
+    read: float = rate()
+    write: float = rate()
+    p2p_read: float = rate(default=0.0)
+    p2p_write: float = rate(default=0.0)
+    endurance: float = quantity(SIZE, 0.0, 1e21, default=0.0)
+    power: float = watts()
+    price: float = dollars()
+    by_size: SizeTable = field(default_factory=SizeTable)
+
+    def request_s(self, nbytes: float, in_flight: int, *, peer: bool, write: bool = False) -> float:
+        """Time per request of a long run of equal ones, `in_flight` at a time."""
+        best = self.best(peer=peer, write=write)
+        alone = self.by_size.own_s(nbytes, write=write) + nbytes / best
+        return max(nbytes / best, alone / in_flight)
+
+    def best(self, *, peer: bool, write: bool = False) -> float:
+        """Bytes per second with large requests; `peer`: to or from the FPGA beside it."""
+        if peer:
+            return self.p2p_write if write else self.p2p_read
+        return self.write if write else self.read
+
+
+@dataclass(frozen=True)
+class Card(Checked):
+    """A computational storage card: its drive, FPGA memory and host link. `launch`: registers and status of one kernel
+    start; `dma`: what a transfer between host and card takes beside its bytes."""
+
+    name: str
+    drive: Drive
+    memory: float = quantity(SIZE, 1e6, 1e15)
+    memory_rate: float = rate()
+    clock: float = quantity(CLOCK, 1e6, 2e9)
+    link: float = rate()
+    launch: float = quantity(TIME, 0.0, 1.0)
+    dma: float = quantity(TIME, 0.0, 1.0)
+    power: float = watts()
+    price: float = dollars()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.drive.p2p_read or not self.drive.p2p_write:
+            raise UserError(f"{self.name}: drive {self.drive.name!r} has no p2p_read and p2p_write")
+
+
+@dataclass(frozen=True)
+class Gpu(Checked):
+    """Where the model's own arithmetic runs. `efficiency`: what large matrix products reach of `compute`."""
+
+    name: str
+    compute: float = quantity(COMPUTE, 1e6, 1e18)
+    efficiency: float = quantity(NUMBER, 0.0, 1.0, above=True)
+    memory: float = quantity(SIZE, 0.0, 1e15)
+    memory_rate: float = rate()
+    link: float = rate()
+    layer_overhead: float = quantity(TIME, 0.0, 1.0)
+    power: float = watts()
+    idle_power: float = watts()
+    price: float = dollars()
+    in_host_memory: bool = False
+
+
+@dataclass(frozen=True)
+class Host(Checked):
+    """The machine around it. `uplink`: to all cards together. `drives_link`: to its plain drives together; `file_rate`:
+    what a program gets from them through memory-mapped files. `attention`: FP16 K and V that the CPU attends to.
+    `page_copy`: host time of one small transfer to a card where each buffer goes apart."""
+
+    name: str
+    dram: float = quantity(SIZE, 1e6, 1e16)
+    dram_rate: float = rate()
+    uplink: float = rate()
+    drives_link: float = rate()
+    file_rate: float = rate()
+    attention: float = rate()
+    page_copy: float = quantity(TIME, 0.0, 1.0)
+    runtime: float = quantity(SIZE, 0.0, 1e15)
+    power: float = watts()
+    price: float = dollars()
+    chassis_price: float = dollars()

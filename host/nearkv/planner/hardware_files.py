@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hardware descriptions from TOML files: those of this package by name, a user's own by path. Says what a file lacks,
+what it has too much, and which value is impossible. Reads files and nothing else."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nearkv.errors import UserError, one_line
+from nearkv.planner.hardware import Card, Checked, Drive, Gpu, Host, SizeTable
+from nearkv.planner.units import RATE, SIZE, parse
+
+KINDS: Mapping[str, type[Checked]] = {"drive": Drive, "card": Card, "gpu": Gpu, "host": Host}
+_NBYTES_MAX = 1 << 20
+
+Part = TypeVar("Part", Drive, Card, Gpu, Host)
+
+
+def names(kind: type[Checked]) -> list[str]:
+    """Names of this package's descriptions of a kind."""
+    found = (item.name for item in files("nearkv.planner").joinpath("hardware").iterdir())
+    return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml") and _kind(name) is kind)
+
+
+def load(name: str, kind: type[Part]) -> Part:
+    """The description of that name, or of the file at that path. UserError says what is wrong with it."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        try:
+            with path.open("rb") as file:
+                data = file.read(_NBYTES_MAX + 1)
+        except OSError as error:
+            raise UserError(f"hardware file {name}: {one_line(error)}") from error
+        if len(data) > _NBYTES_MAX:
+            raise UserError(f"hardware file {name}: more than {_NBYTES_MAX} bytes")
+        return _part(_toml(data, name), kind, path.stem, path.parent)
+    if name not in names(kind):
+        raise UserError(f"no {_word(kind)} is called {name!r}; known: {', '.join(names(kind))}; or give a .toml file")
+    return _part(_packaged(f"{name}.toml"), kind, name, None)
+
+
+def from_table(table: Mapping[str, Any], kind: type[Part], name: str, folder: Path | None = None) -> Part:
+    """A part from what a TOML file holds; `folder` is where other files that it names lie."""
+    return _part(table, kind, name, folder)
+
+
+def _part(table: Mapping[str, Any], kind: type[Part], name: str, folder: Path | None) -> Part:
+    given = dict(table)
+    word = given.pop("kind", None)
+    if word != _word(kind):
+        raise UserError(f"{name}: kind is {word!r}; {_word(kind)!r} is expected")
+    known = {f.name: f for f in fields(kind) if f.name != "name"}
+    unknown = sorted(given.keys() - known.keys())
+    if unknown:
+        raise UserError(f"{name}: unknown parameter {', '.join(unknown)}; known: {', '.join(known)}")
+    missing = [f.name for f in known.values() if f.default is MISSING and f.default_factory is MISSING]
+    missing = [field for field in missing if field not in given]
+    if missing:
+        raise UserError(f"{name}: {', '.join(missing)} missing")
+    return kind(name=name, **{key: _value(key, value, known[key], name, folder) for key, value in given.items()})
+
+
+def _value(key: str, value: Any, entry: Any, name: str, folder: Path | None) -> Any:
+    limits = entry.metadata.get("limits")
+    if limits is not None:
+        return parse(value, limits.kind, f"{name}: {key}")
+    if key == "drive":
+        if not isinstance(value, str):
+            raise UserError(f"{name}: drive is {value!r}; the name of a drive or a .toml file is expected")
+        return load(str(folder / value) if folder and value.endswith(".toml") else value, Drive)
+    if key == "by_size":
+        return _table(value, name)
+    if not isinstance(value, bool):
+        raise UserError(f"{name}: {key} is {value!r}; true or false is expected")
+    return value
+
+
+def _table(value: Any, name: str) -> SizeTable:
+    if not isinstance(value, dict) or set(value) - {"read", "write"}:
+        raise UserError(f"{name}: by_size holds two lists of ['4 KiB', '0.05 GB/s'] pairs, read and write")
+    rows = {}
+    for what, pairs in value.items():
+        if not isinstance(pairs, list) or any(not isinstance(p, list) or len(p) != 2 for p in pairs):
+            raise UserError(f"{name}: by_size.{what} is a list of ['4 KiB', '0.05 GB/s'] pairs")
+        where = f"{name}: by_size.{what}"
+        rows[what] = tuple((parse(size, SIZE, where), parse(speed, RATE, where)) for size, speed in pairs)
+    return SizeTable(**rows)
+
+
+def _kind(file_name: str) -> type[Checked] | None:
+    return KINDS.get(str(_packaged(file_name).get("kind")))
+
+
+def _packaged(file_name: str) -> dict[str, Any]:
+    return _toml(files("nearkv.planner").joinpath("hardware").joinpath(file_name).read_bytes(), file_name)
+
+
+def _toml(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"hardware file {name}: {one_line(error)}") from error
+
+
+def _word(kind: type[Checked]) -> str:
+    return next(word for word, known in KINDS.items() if known is kind)

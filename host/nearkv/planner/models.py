@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes of decoder models and what follows from them: bytes of K and V, of X, of weights, and FLOPs.
+
+A shape comes from a known name or from a config.json in transformers' format. Nothing of torch is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from nearkv.errors import UserError, one_line
+
+_COUNT_MAX = 1 << 24
+_CONFIG_NBYTES_MAX = 16 << 20
+# Models whose MLP has no gate: two matrices instead of three.
+_PLAIN_MLP = {
+    "opt",
+    "gpt2",
+    "gpt_neox",
+    "gptj",
+    "phi",
+    "bloom",
+    "falcon",
+    "starcoder2",
+    "gpt_bigcode",
+    "stablelm_epoch",
+}
+_KEYS = {
+    "layers": ("num_hidden_layers", "n_layer", "num_layers"),
+    "hidden": ("hidden_size", "n_embd"),
+    "heads": ("num_attention_heads", "n_head"),
+    "intermediate": ("intermediate_size", "ffn_dim", "n_inner"),
+    "vocab": ("vocab_size",),
+}
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """One decoder: `heads` query heads and `kv_heads` of `head_size`; an MLP of `mlp_matrices` per expert."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    intermediate: int
+    vocab: int
+    mlp_matrices: int = 3
+    tied: bool = False
+    experts: int = 1
+    active_experts: int = 1
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name in ("name", "tied"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _COUNT_MAX:
+                raise UserError(
+                    f"{self.name}: {entry.name} is {value!r}; a whole number from 1 to {_COUNT_MAX} is expected"
+                )
+        if self.heads % self.kv_heads:
+            raise UserError(f"{self.name}: heads = {self.heads} is no multiple of kv_heads = {self.kv_heads}")
+        if self.active_experts > self.experts:
+            raise UserError(f"{self.name}: active_experts = {self.active_experts} of {self.experts} experts")
+
+    @property
+    def group(self) -> int:
+        """Query heads per KV head."""
+        return self.heads // self.kv_heads
+
+    @property
+    def attention_parameters(self) -> int:
+        """Of one layer: projections of q, k, v and of the output."""
+        return 2 * self.hidden * self.head_size * (self.heads + self.kv_heads)
+
+    @property
+    def expert_parameters(self) -> int:
+        return self.mlp_matrices * self.hidden * self.intermediate
+
+    @property
+    def layer_parameters(self) -> int:
+        return self.attention_parameters + self.experts * self.expert_parameters
+
+    @property
+    def embedding_parameters(self) -> int:
+        return self.vocab * self.hidden * (1 if self.tied else 2)
+
+    @property
+    def parameters(self) -> int:
+        return self.layers * self.layer_parameters + self.embedding_parameters
+
+    def kv_nbytes_per_token(self, element_nbytes: float = 2) -> float:
+        """K and V of one token, all layers: 2 x layers x KV heads x head size x bytes of an element."""
+        return 2 * self.layers * self.kv_heads * self.head_size * element_nbytes
+
+    def x_nbytes_per_token(self, element_nbytes: float = 2) -> float:
+        """The activations from which K and V can be computed again, all layers."""
+        return self.layers * self.hidden * element_nbytes
+
+    def kv_formula(self, tokens: int, batch: int, element_nbytes: float = 2) -> str:
+        """How the size of the KV cache comes about, for people."""
+        per_token = self.kv_nbytes_per_token(element_nbytes)
+        return (
+            f"2 x {self.layers} layers x {self.kv_heads} KV heads x {self.head_size} x {element_nbytes:g} bytes = "
+            f"{per_token:g} bytes per token; x {tokens} tokens x {batch} sequences = "
+            f"{per_token * tokens * batch / 2**30:g} GiB"
+        )
+
+    def loaded_experts(self, tokens: int) -> float:
+        """Experts of a layer that `tokens` tokens need, drawn evenly."""
+        return self.experts * (1 - (1 - self.active_experts / self.experts) ** tokens)
+
+
+def find_model(name: str) -> ModelShape:
+    """A known name, or a folder (or file) with a config.json. UserError says what is wrong."""
+    known = _known()
+    if name.lower() in known:
+        return known[name.lower()]
+    path = Path(name)
+    if path.is_dir():
+        path = path / "config.json"
+    elif not name.endswith(".json"):
+        raise UserError(f"no model is called {name!r}; known: {', '.join(known)}; or give a folder with a config.json")
+    try:
+        with path.open("rb") as file:
+            data = file.read(_CONFIG_NBYTES_MAX + 1)
+        if len(data) > _CONFIG_NBYTES_MAX:
+            raise UserError(f"{path}: more than {_CONFIG_NBYTES_MAX} bytes, which is no model configuration")
+        config = json.loads(data.decode("utf-8"))
+    except OSError as error:
+        raise UserError(f"model {name}: {one_line(error)}") from error
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path}: not JSON: {one_line(error)}") from error
+    return from_config(config, path.parent.name if path.name == "config.json" else path.stem)
+
+
+def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
+    """A shape from transformers' configuration as a mapping."""
+    if not isinstance(config, Mapping):
+        raise UserError(f"{name}: the configuration is a {type(config).__name__}; an object is expected")
+    inner = config.get("text_config")
+    text = {**config, **inner} if isinstance(inner, Mapping) else config
+    found = {
+        field: next((text[key] for key in keys if text.get(key) is not None), None) for field, keys in _KEYS.items()
+    }
+    if found["intermediate"] is None and isinstance(found["hidden"], int):
+        found["intermediate"] = 4 * found["hidden"]
+    missing = [_KEYS[field][0] for field, value in found.items() if value is None]
+    if missing:
+        raise UserError(f"{name}: the configuration lacks {', '.join(missing)}")
+    heads = found["heads"]
+    head_size = text.get("head_dim")
+    if head_size is None and isinstance(heads, int) and heads > 0 and isinstance(found["hidden"], int):
+        head_size = found["hidden"] // heads
+    kv_heads = text.get("num_key_value_heads")
+    experts = next((text[key] for key in ("num_local_experts", "num_experts") if text.get(key)), 1)
+    return ModelShape(
+        name=name,
+        **found,  # type: ignore[arg-type]
+        kv_heads=heads if kv_heads is None else kv_heads,  # type: ignore[arg-type]
+        head_size=head_size,  # type: ignore[arg-type]
+        mlp_matrices=2 if text.get("model_type") in _PLAIN_MLP else 3,
+        tied=bool(text.get("tie_word_embeddings", True)),
+        experts=experts,
+        active_experts=text.get("num_experts_per_tok") or 1,
+    )
+
+
+@cache
+def _known() -> dict[str, ModelShape]:
+    table = tomllib.loads(files("nearkv.planner").joinpath("models.toml").read_text(encoding="utf-8"))
+    return {name: ModelShape(name=name, **shape) for name, shape in table.items()}

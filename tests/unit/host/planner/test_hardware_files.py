@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from nearkv.errors import UserError
+from nearkv.planner.hardware import Card, Drive, Gpu, Host
+from nearkv.planner.hardware_files import load, names
+
+GOOD = 'kind = "drive"\ncapacity = "2 TB"\nread = "7 GB/s"\nwrite = "5 GB/s"\n'
+
+
+def test_every_packaged_description_loads() -> None:
+    for kind in (Drive, Card, Gpu, Host):
+        found = names(kind)
+        assert found
+        for name in found:
+            assert load(name, kind).name == name
+
+
+def test_a_file_of_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD + 'p2p_read = "6 GB/s"\np2p_write = "4 GB/s"\n')
+    drive = load(str(path), Drive)
+    assert (drive.name, drive.read, drive.p2p_write) == ("mine", 7e9, 4e9)
+    card = tmp_path / "card.toml"
+    card.write_text(
+        'kind = "card"\ndrive = "mine.toml"\nmemory = "8 GiB"\nmemory_rate = "38 GB/s"\nclock = "250 MHz"\n'
+        'link = "12 GB/s"\nlaunch = "50 us"\ndma = "30 us"\n'
+    )
+    assert load(str(card), Card).drive == drive
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (GOOD + 'speed = "9 GB/s"\n', "unknown parameter speed; known: capacity"),
+        (GOOD.replace('read = "7 GB/s"\n', ""), "read missing"),
+        (GOOD.replace("7 GB/s", "-7 GB/s"), "read = -7e\\+09 B/s is impossible"),
+        (GOOD.replace("7 GB/s", "0 GB/s"), "read = 0 B/s is impossible"),
+        (GOOD.replace("7 GB/s", "7"), "read is '7'; a rate such as"),
+        (GOOD.replace("7 GB/s", "nan GB/s"), "read = nan B/s is impossible"),
+        (GOOD.replace('"drive"', '"card"'), "kind is 'card'; 'drive' is expected"),
+        (GOOD + "endurance = 7\n", "endurance is 7; a size such as"),
+        (GOOD + "by_size = 3\n", "by_size holds two lists"),
+        (GOOD + '[by_size]\nread = [["4 KiB"]]\n', "by_size.read is a list"),
+        (GOOD + '[by_size]\nread = [["8 KiB", "1 GB/s"], ["4 KiB", "2 GB/s"]]\n', "sizes must ascend"),
+        (GOOD + '[by_size]\nread = [["4 KiB", "0 GB/s"]]\n', "must be positive"),
+        ("kind = ", "hardware file"),
+        ("", "kind is None"),
+    ],
+)
+def test_bad_files_are_refused_by_name(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=named):
+        load(str(path), Drive)
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no drive is called 'nosuch'; known: .*pm9a3"):
+        load("nosuch", Drive)
+    with pytest.raises(UserError, match="No such file"):
+        load(str(tmp_path / "no.toml"), Drive)
+    with pytest.raises(UserError, match="no card is called 'pm9a3'"):
+        load("pm9a3", Card)
+
+
+def test_a_card_needs_a_drive_that_the_fpga_reaches(tmp_path: Path) -> None:
+    path = tmp_path / "card.toml"
+    path.write_text(
+        'kind = "card"\ndrive = "gen5-nvme"\nmemory = "8 GiB"\nmemory_rate = "38 GB/s"\nclock = "250 MHz"\n'
+        'link = "12 GB/s"\nlaunch = "50 us"\ndma = "30 us"\n'
+    )
+    with pytest.raises(UserError, match="'gen5-nvme' has no p2p_read"):
+        load(str(path), Card)
+
+
+def test_the_emulated_drive_has_the_same_figures() -> None:
+    """One fact, two users: the emulated SmartSSD's timing and the planner's."""
+    from nearkv_emulation.drive_model import SMARTSSD
+
+    drive = load("smartssd-drive", Drive)
+    assert (drive.p2p_read, drive.p2p_write, drive.endurance) == (
+        SMARTSSD.read.rate,
+        SMARTSSD.write.rate,
+        SMARTSSD.endurance_nbytes,
+    )
+    for nbytes in (512, 4096, 5000, 65536, 1 << 20, 1 << 28):
+        for write, direction in ((False, SMARTSSD.read), (True, SMARTSSD.write)):
+            mine = drive.request_s(nbytes, 1, peer=True, write=write)
+            assert math.isclose(mine, direction.alone_s(nbytes), rel_tol=1e-9)
+
+
+def test_many_requests_in_flight_reach_the_rate() -> None:
+    drive = load("smartssd-drive", Drive)
+    alone = [drive.request_s(1 << 16, in_flight, peer=True) for in_flight in (1, 2, 4, 16)]
+    assert alone == sorted(alone, reverse=True)
+    assert math.isclose(alone[-1], (1 << 16) / 3.0e9)

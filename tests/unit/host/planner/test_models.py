@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nearkv.errors import UserError
+from nearkv.planner.models import ModelShape, find_model, from_config
+
+
+def shape(**changes: Any) -> ModelShape:
+    values = {"name": "m", "layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "head_size": 128}
+    return ModelShape(**{**values, "intermediate": 14336, "vocab": 32000, **changes})
+
+
+@pytest.mark.parametrize(
+    ("model", "per_token", "total_gib"),
+    [
+        (shape(), 131072, 16),
+        (shape(layers=64, hidden=5120, heads=64, head_size=128), 262144, 32),
+        (shape(layers=30, hidden=576, heads=9, kv_heads=3, head_size=64), 23040, 2.8125),
+    ],
+)
+def test_size_of_k_and_v(model: ModelShape, per_token: int, total_gib: float) -> None:
+    assert model.kv_nbytes_per_token() == per_token
+    assert model.kv_nbytes_per_token() * 131072 / 2**30 == total_gib
+    told = model.kv_formula(131072, 1)
+    assert f"= {per_token:g} bytes per token" in told
+    assert f"= {total_gib:g} GiB" in told
+
+
+@pytest.mark.parametrize("field", ["layers", "kv_heads", "head_size"])
+def test_doubling_what_the_formula_names_doubles_it(field: str) -> None:
+    once = shape(heads=64)
+    assert shape(heads=64, **{field: 2 * getattr(once, field)}).kv_nbytes_per_token() == 2 * once.kv_nbytes_per_token()
+    assert once.kv_nbytes_per_token(4) == 2 * once.kv_nbytes_per_token(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters_b"),
+    [("opt-30b", 30), ("opt-66b", 66), ("opt-175b", 175), ("llama-3-8b", 8.03), ("llama-3-70b", 70.6),
+     ("qwen2.5-32b", 32.8), ("mixtral-8x7b", 46.7), ("smollm2-135m", 0.1345), ("Llama-2-7B", 6.74)],
+)  # fmt: skip
+def test_known_models_have_the_parameters_of_their_names(name: str, parameters_b: float) -> None:
+    assert abs(find_model(name).parameters / 1e9 / parameters_b - 1) < 0.01
+
+
+def test_a_config_folder(tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama", "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9,
+        "num_key_value_heads": 3, "intermediate_size": 1536, "vocab_size": 49152, "tie_word_embeddings": True,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = find_model(str(tmp_path))
+    known = find_model("smollm2-135m")
+    assert (found.kv_nbytes_per_token(), found.parameters) == (known.kv_nbytes_per_token(), known.parameters)
+    (tmp_path / "config.json").write_text(json.dumps({"vision": {}, "text_config": config}))
+    assert find_model(str(tmp_path)).parameters == known.parameters
+
+
+def test_an_explicit_head_size_counts(tmp_path: Path) -> None:
+    config = {"hidden_size": 5120, "num_hidden_layers": 64, "num_attention_heads": 64, "num_key_value_heads": 8}
+    more = {"head_dim": 128, "intermediate_size": 25600, "vocab_size": 151936}
+    assert from_config({**config, **more}, "m").kv_nbytes_per_token() == 262144
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({}, "lacks num_hidden_layers, hidden_size"),
+        ([], "an object is expected"),
+        ({"num_hidden_layers": -1}, "layers is -1"),
+        ({"num_hidden_layers": "many"}, "layers is 'many'"),
+        ({"num_hidden_layers": 2.5}, "layers is 2.5"),
+        ({"num_attention_heads": 0}, "heads is 0"),
+        ({"num_key_value_heads": 5}, "heads = 32 is no multiple of kv_heads = 5"),
+        ({"num_local_experts": 2, "num_experts_per_tok": 3}, "active_experts = 3 of 2"),
+        ({"vocab_size": 10**12}, "vocab is 1000000000000"),
+    ],
+)
+def test_bad_configurations_are_refused_by_name(tmp_path: Path, config: Any, named: str) -> None:
+    good = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 32000}
+    whole = {**good, **config} if config else config
+    (tmp_path / "config.json").write_text(json.dumps(whole))
+    with pytest.raises(UserError, match=named):
+        find_model(str(tmp_path))
+
+
+def test_no_such_model(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no model is called 'nosuch'; known: .*opt-66b"):
+        find_model("nosuch")
+    with pytest.raises(UserError, match="No such file"):
+        find_model(str(tmp_path))
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UserError, match="not JSON"):
+        find_model(str(tmp_path))
+
+
+def test_experts_that_a_batch_needs() -> None:
+    mixtral = find_model("mixtral-8x7b")
+    assert mixtral.loaded_experts(1) == 2
+    assert 7.8 < mixtral.loaded_experts(16) < 8
+    assert shape().loaded_experts(1) == 1
