@@ -111,7 +111,7 @@ class ModelShape:
         per_token = self.kv_nbytes_per_token(element_nbytes)
         return (
             f"2 x {self.layers} layers x {self.kv_heads} KV heads x {self.head_size} x {element_nbytes:g} bytes = "
-            f"{per_token:g} bytes per token; x {tokens} tokens x {batch} sequences = "
+            f"{per_token:.15g} bytes per token; x {tokens} tokens x {batch} sequences = "
             f"{per_token * tokens * batch / 2**30:g} GiB"
         )
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seconds of the model's own arithmetic on a GPU or CPU, by roofline: products or bytes, the slower. No transfers."""
+
+from __future__ import annotations
+
+from nearkv.planner.hardware import Gpu
+from nearkv.planner.models import ModelShape
+
+
+def products_s(gpu: Gpu, flop: float, nbytes: float) -> float:
+    return max(flop / (gpu.compute * gpu.efficiency), nbytes / gpu.memory_rate)
+
+
+def projections_s(gpu: Gpu, model: ModelShape, tokens: int) -> float:
+    """q, k and v of one layer for `tokens` tokens, which lie before the attention."""
+    parameters = model.hidden * model.head_size * (model.heads + 2 * model.kv_heads)
+    return products_s(gpu, 2 * tokens * parameters, 2 * parameters) + gpu.layer_overhead / 2
+
+
+def rest_of_layer_s(gpu: Gpu, model: ModelShape, tokens: int) -> float:
+    """Output projection and MLP."""
+    output = model.hidden * model.head_size * model.heads
+    work = 2 * tokens * (output + model.active_experts * model.expert_parameters)
+    read = 2 * (output + model.loaded_experts(tokens) * model.expert_parameters)
+    return products_s(gpu, work, read) + gpu.layer_overhead / 2
+
+
+def head_s(gpu: Gpu, model: ModelShape, tokens: int) -> float:
+    """Logits and the choice of tokens, once per step."""
+    parameters = model.vocab * model.hidden
+    return products_s(gpu, 2 * tokens * parameters, 2 * parameters) + gpu.layer_overhead
+
+
+def attention_s(gpu: Gpu, model: ModelShape, pairs: float, context: float, queries: int, element: float) -> float:
+    """Attention of one layer over K and V that lie in the GPU's memory."""
+    flop = 4 * pairs * model.group * queries * context * model.head_size
+    return products_s(gpu, flop, 2 * pairs * context * model.head_size * element)
+
+
+def recompute_s(gpu: Gpu, model: ModelShape, share: float, batch: int, context: float) -> float:
+    """K and V of one layer from X, for a share of heads and sequences."""
+    columns = 2 * model.kv_heads * model.head_size
+    return products_s(gpu, 2 * share * batch * context * model.hidden * columns, 0)
+
+
+def prefill_layer_s(gpu: Gpu, model: ModelShape, tokens: int, batch: int) -> float:
+    """One layer over whole prompts: products of all tokens, attention over half of all pairs of tokens."""
+    active = model.attention_parameters + model.active_experts * model.expert_parameters
+    flop = 2.0 * batch * tokens * active + 2.0 * batch * model.heads * model.head_size * tokens**2
+    return products_s(gpu, flop, 2 * model.layer_parameters) + gpu.layer_overhead

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep as a picture: tokens per second over the swept parameter, a line per way to keep K and V.
+
+matplotlib is imported when a picture is made. A line is dotted where the plan does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearkv.errors import UserError, one_line
+from nearkv.planner.plan import Plan
+from nearkv.planner.sweep import Sweep
+
+FORMATS = ("png", "svg", "pdf")
+
+
+def check_picture(path: Path) -> None:
+    """UserError where the picture cannot be made, before the work."""
+    if path.suffix.removeprefix(".") not in FORMATS:
+        raise UserError(f"plot file {path}: a name that ends in {', '.join('.' + f for f in FORMATS)} is expected")
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UserError("a plot needs matplotlib, which is not installed: pip install 'nearkv[plan]'") from error
+    try:
+        with path.open("ab"):
+            pass
+    except OSError as error:
+        raise UserError(f"plot file {path}: {one_line(error)}") from error
+
+
+def draw(sweep: Sweep, plans: Sequence[Sequence[Plan]], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for column in range(len(plans[0])):
+        line = [row[column] for row in plans]
+        fitting = [plan.tokens_per_s if plan.fits else float("nan") for plan in line]
+        drawn = axes.plot(sweep.values, fitting, marker="o", markersize=3, label=line[0].policy.name)
+        if not all(plan.fits for plan in line):
+            rest = [plan.tokens_per_s for plan in line]
+            axes.plot(sweep.values, rest, linestyle=":", linewidth=1, color=drawn[0].get_color())
+    first = plans[0][0]
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel(sweep.name)
+    axes.set_ylabel("tokens/s while decoding")
+    cards = f"{first.system.cards} x {first.system.card.name}"
+    axes.set_title(f"{first.work.model.name}, batch {first.work.batch}, {cards}, {first.system.gpu.name}", fontsize=10)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    try:
+        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+    except OSError as error:
+        raise UserError(f"plot file {path}: {one_line(error)}") from error

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nearkv plan` as users run it, mostly in this process; bad input ends with 2, one line, and no file."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from nearkv.cli import main
+
+from tests.support.cli import run
+from tests.support.planning import needs_matplotlib, needs_simpy
+
+pytestmark = needs_simpy
+GOOD = ("plan", "--model", "opt-66b", "--context", "64k")
+
+
+def test_the_table(tmp_path: Path) -> None:
+    """In a process of its own: neither torch nor matplotlib is needed for it."""
+    check = (
+        "import sys, atexit; atexit.register(lambda: sys.stderr.write(str({'torch', 'matplotlib'} & set(sys.modules))))"
+    )
+    done = run(tmp_path, *GOOD, "--cards", "16xsmartssd", "--gpu", "h100-80g", "--compare", prelude=check)
+    assert (done.returncode, done.stderr) == (0, "set()")
+    for word in ("fits", "bottleneck", "drives", "time to first token", "J per token", "per drive and day", "FlexGen"):
+        assert word in done.stdout
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*GOOD, "--json", "--compare", "--host-dram", "1 TB"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["fits"] is True
+    assert told["kv_bytes_per_token"] == 2359296
+    assert told["tokens_per_s"] == pytest.approx(16 / told["step_s"])
+    assert {plan["policy"] for plan in told["compared"]} >= {"hilos", "host-dram", "host-ssd", "plain-ssd", "gpu"}
+    assert "dram 1.00 TB" in told["inputs"]["host xeon-h3"]
+
+
+@needs_matplotlib
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_a_sweep_with_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
+    picture = tmp_path / f"out.{suffix}"
+    assert main([*GOOD, "--sweep", "context=4k..64k", "--plot", str(picture), "--compare"]) == 0
+    assert picture.read_bytes()[:4] in (b"\x89PNG", b"<?xm")
+    assert "65536" in capsys.readouterr().out
+
+
+def test_a_sweep_of_100_points(capsys: pytest.CaptureFixture[str]) -> None:
+    began = time.process_time()
+    assert main([*GOOD, "--sweep", "context=4k..128k:100", "--json"]) == 0
+    assert time.process_time() - began < 30
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert len(points) == 100
+    steps = [point["plans"][0]["step_s"] for point in points]
+    assert steps == sorted(steps)
+
+
+def test_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*GOOD, "--trace", str(tmp_path / "out.json")]) == 0
+    events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    assert {event["ph"] for event in events} == {"M", "X"}
+    assert all(event["dur"] > 0 for event in events if event["ph"] == "X")
+
+
+def test_a_card_and_a_model_of_the_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "card.toml").write_text(
+        'kind = "card"\ndrive = "pm9a3"\nmemory = "8 GiB"\nmemory_rate = "38 GB/s"\nclock = "250 MHz"\n'
+        'link = "12 GB/s"\nlaunch = "50 us"\ndma = "30 us"\n'
+    )
+    config = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 14336, "vocab_size": 128256}))
+    cards = f"4x{tmp_path / 'card.toml'}"
+    assert main(["plan", "--model", str(tmp_path), "--context", "131072", "--cards", cards, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kv_bytes_per_token"] == 131072
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["plan"], "--model"),
+        (["plan", "--model", "nosuch"], "no model is called 'nosuch'"),
+        ([*GOOD, "--context", "far"], "context is 'far'"),
+        ([*GOOD, "--context", "0"], "context is 0"),
+        ([*GOOD, "--batch", "-3"], "batch is -3"),
+        ([*GOOD, "--output-tokens", "0"], "output is 0"),
+        ([*GOOD, "--cards", "0xsmartssd"], "cards are '0xsmartssd'"),
+        ([*GOOD, "--cards", "4xnosuch"], "no card is called 'nosuch'"),
+        ([*GOOD, "--cards", "4xpm9a3"], "no card is called 'pm9a3'"),
+        ([*GOOD, "--cards", "{work}/no.toml"], "No such file"),
+        ([*GOOD, "--gpu", "tpu"], "no gpu is called 'tpu'"),
+        ([*GOOD, "--host", "mine"], "no host is called 'mine'"),
+        ([*GOOD, "--host-dram", "512"], "host-dram is '512'; a size such as"),
+        ([*GOOD, "--host-dram", "-1 GB"], "dram = -1e\\+09 B is impossible"),
+        ([*GOOD, "--drives", "4xsmartssd"], "no drive is called 'smartssd'"),
+        ([*GOOD, "--place", "cloud"], "place is 'cloud'"),
+        ([*GOOD, "--kv-format", "fp4"], "kv-format is 'fp4'"),
+        ([*GOOD, "--drafts", "64"], "drafts is 64"),
+        ([*GOOD, "--acceptance", "1"], "acceptance is 1"),
+        ([*GOOD, "--hit-rate", "1.1"], "hit is 1.1"),
+        ([*GOOD, "--hit-rate", "nan"], "hit is nan"),
+        ([*GOOD, "--years", "0"], "years = 0"),
+        ([*GOOD, "--kwh", "-1"], "price of a kWh = -1"),
+        ([*GOOD, "--sweep", "speed=1..2"], "sweep over 'speed'"),
+        ([*GOOD, "--sweep", "context=4k"], "sweep is 'context=4k'"),
+        ([*GOOD, "--plot", "{work}/a.png"], "--plot draws a sweep"),
+        ([*GOOD, "--sweep", "context=4k..8k", "--plot", "{work}/a.gif"], "a.gif: a name that ends in"),
+        ([*GOOD, "--sweep", "context=4k..8k", "--plot", "{work}/no/a.png"], "No such file"),
+        ([*GOOD, "--sweep", "context=4k..8k", "--trace", "{work}/t.json"], "--trace is of one plan"),
+        ([*GOOD, "--trace", "{work}/no/t.json"], "No such file"),
+        ([*GOOD, "--speed", "9"], "--speed"),
+    ],
+)
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], named: str) -> None:
+    assert main([part.format(work=tmp_path) for part in arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("nearkv: error: ")
+    assert named.replace("\\", "") in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_simpy_it_says_what_to_install(tmp_path: Path) -> None:
+    done = run(tmp_path, *GOOD, prelude="import sys; sys.modules['simpy'] = None")
+    assert done.returncode == 2
+    assert "pip install 'nearkv[plan]'" in done.stderr

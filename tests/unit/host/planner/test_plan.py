@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import time
+from dataclasses import fields, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nearkv.errors import UserError
+from nearkv.planner.models import ModelShape, find_model
+from nearkv.planner.plan import Plan, Prices, compare, make_plan
+from nearkv.planner.report import comparison, document, rows, verdict
+from nearkv.planner.sweep import parse_sweep, run_sweep
+from nearkv.planner.system import (
+    HILOS,
+    IN_GPU,
+    NEARKV,
+    PLAIN_SSD,
+    POLICIES,
+    Policy,
+    System,
+    Work,
+    parse_cards,
+    parse_drives,
+)
+from nearkv.planner.trace import trace_document
+
+from tests.support.planning import changed, needs_simpy, system
+
+pytestmark = needs_simpy
+
+MODELS = ("opt-30b", "opt-66b", "llama-3-70b", "qwen2.5-32b", "mixtral-8x7b", "smollm2-135m")
+
+
+def plan(
+    model: str = "opt-66b", context: int = 32768, policy: Policy = NEARKV, at: System | None = None, **w: Any
+) -> Plan:
+    return make_plan(at or system(), Work(find_model(model), context, **w), policy)
+
+
+def test_reading_once_from_the_drive_is_the_least() -> None:
+    """32 layers, 8 KV heads of 128, 131072 tokens: 16 GiB at 3.0 GB/s."""
+    shape = ModelShape("m", 32, 4096, 32, 8, 128, 14336, 32000)
+    found = make_plan(system(1), Work(shape, 131072, 1), replace(NEARKV, hit=0.0))
+    assert 5.72 <= 2**34 / 3.0e9 <= found.step.seconds < 6.0
+
+
+def test_k_and_v_bound_a_long_context_and_weights_a_short_one() -> None:
+    assert plan(context=131072).bottleneck == "drives"
+    assert plan("llama-3-70b", 512).bottleneck == "GPU link"
+
+
+def test_components_do_not_exceed_the_step() -> None:
+    for policy in POLICIES.values():
+        found = plan(policy=policy)
+        assert all(seconds <= found.step.seconds * 1.001 for seconds in found.components.values()), policy.name
+        assert max(found.components.values()) > 0.4 * found.step.seconds
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    model=st.sampled_from(MODELS),
+    context=st.integers(256, 1 << 17),
+    more=st.floats(1.01, 4.0),
+    batch=st.sampled_from([1, 3, 16]),
+    cards=st.sampled_from([1, 4, 16]),
+    policy=st.sampled_from([NEARKV, HILOS.with_(alpha=0.0), PLAIN_SSD, *POLICIES.values()]),
+)
+def test_more_context_is_never_faster(
+    model: str, context: int, more: float, batch: int, cards: int, policy: Policy
+) -> None:
+    policy = policy.with_(alpha=policy.alpha or 0.0)
+    less = plan(model, context, policy, system(cards), batch=batch)
+    longer = plan(model, int(context * more) + 1, policy, system(cards), batch=batch)
+    assert longer.step.seconds >= less.step.seconds * (1 - 1e-9)
+    assert longer.prefill.seconds > less.prefill.seconds
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    model=st.sampled_from(MODELS),
+    context=st.integers(256, 1 << 17),
+    slower=st.floats(0.1, 0.99),
+    policy=st.sampled_from([NEARKV, HILOS.with_(alpha=0.0)]),
+    cards=st.sampled_from([1, 16]),
+)
+def test_a_slower_drive_is_never_faster(model: str, context: int, slower: float, policy: Policy, cards: int) -> None:
+    fast = system(cards)
+    slow = changed(fast, "card_drive", p2p_read=slower * 3.0e9)
+    assert plan(model, context, policy, slow).step.seconds >= plan(model, context, policy, fast).step.seconds * (
+        1 - 1e-9
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    model=st.sampled_from(MODELS),
+    context=st.integers(256, 1 << 17),
+    low=st.floats(0.0, 1.0),
+    high=st.floats(0.0, 1.0),
+    cards=st.sampled_from([1, 4, 16]),
+)
+def test_a_lower_hit_rate_is_never_faster(model: str, context: int, low: float, high: float, cards: int) -> None:
+    low, high = sorted((low, high))
+    times = [plan(model, context, replace(NEARKV, hit=hit), system(cards)).step.seconds for hit in (low, high)]
+    assert times[0] >= times[1] * (1 - 1e-9)
+
+
+def test_no_room_for_activations_and_runtime_does_not_fit() -> None:
+    """Weights of 16.06 GB in 16.5 GB would leave 0.4 GB."""
+    at = changed(system(), "gpu", memory=16.5e9)
+    found = plan("llama-3-8b", 2048, IN_GPU, at, batch=1)
+    assert not found.fits
+    assert "GPU memory lacks" in found.advice[0]
+    roomy = changed(system(), "gpu", memory=24e9)
+    assert plan("llama-3-8b", 2048, IN_GPU, roomy, batch=1).fits
+
+
+def test_what_would_help_helps() -> None:
+    found = plan("opt-175b", 131072, at=system(2))
+    assert [need.place for need in found.places.needs if not need.fits] == ["each drive"]
+    cards = int(found.advice[0].split("about ")[1].split(" cards")[0])
+    assert plan("opt-175b", 131072, at=system(cards)).fits
+
+
+def test_pages_that_fit_in_card_memory_are_not_read() -> None:
+    found = plan("smollm2-135m", 4096)
+    assert found.places.resident == 1
+    assert found.components["drives"] < 0.1 * found.components["kernel"] + 1e-3
+    assert found.media_nbytes == 0
+
+
+# Figures that change nothing in any plan where something else is the smaller of two, so both are halved; and what is
+# bounded by 1.
+_HALVED = {"efficiency"}
+
+
+@pytest.mark.parametrize("part", ["gpu", "host", "card", "card_drive", "drive"])
+def test_doubling_each_figure_changes_a_plan(part: str) -> None:
+    base = system(4)
+    # Plain drives below their link, memory that holds neither K and V nor weights, cards that are read by the host too.
+    base = changed(base, "card", link=20e9)
+    base = changed(
+        changed(base, "host", drives_link=20e9, uplink=6e9, dram=150e9), "drive", p2p_read=0.0, p2p_write=0.0
+    )
+    some = [
+        replace(NEARKV, alpha=0.25),
+        replace(NEARKV, alpha=0.0, weights_on_drives=True),
+        replace(HILOS, alpha=0.0),
+        *(POLICIES[name] for name in ("host-dram", "host-ssd", "plain-ssd", "host-dram-gpu")),
+    ]
+    works = [Work(find_model("opt-30b"), 8192, 4), Work(find_model("opt-30b"), 64, 1)]
+
+    def told(at: System) -> list[dict[str, Any]]:
+        two = [at, replace(at, drives=2, cards=1)]
+        found = [document(make_plan(s, work, policy)) for s in two for work in works for policy in some]
+        for one in found:
+            del one["inputs"]
+        return found
+
+    before = told(base)
+    card = base.card
+    whole = card.drive if part == "card_drive" else getattr(base, part)
+    for entry in fields(whole):
+        limits, value = entry.metadata.get("limits"), getattr(whole, entry.name)
+        if limits is None or value == 0 or (part == "card_drive" and entry.name in ("power", "price")):
+            continue  # the card's own power and price count
+        at = changed(base, part, **{entry.name: value / 2 if entry.name in _HALVED else value * 2})
+        assert told(at) != before, f"{part}.{entry.name}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "named"),
+    [
+        ("context", 0, "context is 0; 1 to"),
+        ("context", 1 << 40, "context is 1099511627776"),
+        ("context", 1.5, "context is 1.5; a whole number"),
+        ("batch", -1, "batch is -1"),
+        ("output", 0, "output is 0"),
+        ("drafts", 64, "drafts is 64; 0 to 63"),
+        ("acceptance", 1.0, "acceptance is 1.0"),
+        ("acceptance", float("nan"), "acceptance is nan"),
+        ("batch", True, "batch is True"),
+    ],
+)
+def test_impossible_work_is_refused_by_name(name: str, value: Any, named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        Work(find_model("opt-30b"), **{"context": 1024, name: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"hit": 1.5}, "hit is 1.5"), ({"alpha": -0.1}, "alpha is -0.1"), ({"element": 3}, "of 3 bytes")],
+)
+def test_impossible_policies_are_refused(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        replace(NEARKV, **changes)
+
+
+@pytest.mark.parametrize("text", ["0xsmartssd", "99999xsmartssd", "16x", "", "x", "3xnosuch", "-1xsmartssd"])
+def test_bad_counts_of_cards_and_drives(text: str) -> None:
+    with pytest.raises(UserError):
+        parse_cards(text)
+    with pytest.raises(UserError):
+        parse_drives(text)
+    assert parse_cards("smartssd")[0] == 1
+    assert parse_cards("16xsmartssd")[0] == 16
+
+
+def test_drafts_share_a_read() -> None:
+    one, five = plan(context=131072), plan(context=131072, drafts=4)
+    assert five.step.seconds < 1.1 * one.step.seconds
+    assert 2 < five.tokens_per_s / one.tokens_per_s < 2.4  # 1 + .6 + .36 + .216 + .13
+
+
+def test_few_heads_are_split_over_the_cards() -> None:
+    assert (
+        plan("mixtral-8x7b", 131072, batch=1).step.seconds
+        < 1.05 * plan("mixtral-8x7b", 131072, batch=1, at=system(8)).step.seconds
+    )
+
+
+def test_x_is_kept_only_where_it_is_smaller() -> None:
+    assert plan("opt-66b", 65536, HILOS).alpha > 0
+    assert plan("llama-3-70b", 65536, HILOS).alpha == 0
+
+
+def test_a_comparison_says_what_pays() -> None:
+    long = compare(system(), Work(find_model("opt-66b"), 131072), NEARKV)
+    assert [p.policy.name for p in long] == list(POLICIES)
+    assert "times the speed of host drives, through the GPU" in verdict(long)
+    # K and V of a small model lie in the GPU's memory, and nothing near a drive is as fast.
+    small = compare(system(1), Work(find_model("smollm2-135m"), 2048, 1), NEARKV)
+    assert verdict(small).startswith("Near-data does not pay")
+    titles, lines = comparison(long)
+    assert all(len(line) == len(titles) for line in lines)
+
+
+def test_the_table_shows_formula_and_inputs() -> None:
+    told = {row.name: row.value for row in rows(plan())}
+    assert "2 x 64 layers x 72 KV heads x 128 x 2 bytes = 2359296 bytes per token" in told["K and V"]
+    assert "p2p_read 3.00 GB/s" in told["input: drive smartssd-drive"]
+    assert told["fits"] == "yes"
+    assert rows(plan("opt-175b", 131072, at=system(1)))[0].value.startswith("NO")
+
+
+def test_energy_wear_and_cost_hang_together() -> None:
+    found = plan()
+    assert found.joules_per_token == pytest.approx(found.watts / found.tokens_per_s)
+    assert found.written_per_day is not None
+    assert found.life_years == pytest.approx(7.008e15 / found.written_per_day / 365.25)
+    dear = make_plan(system(), Work(find_model("opt-66b"), 32768), NEARKV, Prices(years=1.5))
+    assert 1.8 < dear.usd_per_million / found.usd_per_million <= 2
+    with pytest.raises(UserError, match="years = 0"):
+        Prices(years=0)
+    with pytest.raises(UserError, match="price of a kWh = -1"):
+        Prices(kwh=-1)
+
+
+def test_a_trace_is_one_step_and_follows_the_lanes() -> None:
+    found = make_plan(system(), Work(find_model("opt-30b"), 16384), NEARKV, trace=True)
+    events = [event for event in trace_document(found)["traceEvents"] if event["ph"] == "X"]
+    lanes = {event["args"]["name"] for event in trace_document(found)["traceEvents"] if event["name"] == "thread_name"}
+    assert {"GPU", "uplink"} < lanes
+    reads = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["name"] == "read")
+    assert all(a[1] <= b[0] + 1e-3 for a, b in pairwise(reads))
+    length = (max(e["ts"] + e["dur"] for e in events) - min(e["ts"] for e in events)) / 1e6
+    assert length == pytest.approx(found.step.seconds, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("context=4k..32k", (4096, 8192, 16384, 32768)), ("batch=1..5", (1, 2, 4, 5)), ("cards=2..2", (2,))],
+)
+def test_sweeps(text: str, values: tuple[int, ...]) -> None:
+    assert parse_sweep(text).values == values
+
+
+def test_a_sweep_of_points() -> None:
+    sweep = parse_sweep("context=4k..128k:100")
+    assert (len(sweep.values), sweep.values[0], sweep.values[-1]) == (100, 4096, 131072)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "context", "context=4k", "speed=1..2", "context=8k..4k", "context=0..4", "context=1..2:1", "context=1..2:9999",
+     "context=-1..4", "context=1..2:"],
+)  # fmt: skip
+def test_bad_sweeps(text: str) -> None:
+    with pytest.raises(UserError, match="sweep"):
+        parse_sweep(text)
+
+
+def test_sweep_over_cards_beyond_reason() -> None:
+    with pytest.raises(UserError, match="cards = 8192; at most 4096"):
+        run_sweep(parse_sweep("cards=4k..8k"), system(), Work(find_model("opt-30b"), 1024), [NEARKV])
+
+
+def test_a_plan_takes_well_under_two_seconds_of_cpu() -> None:
+    began = time.process_time()
+    plan("opt-175b", 131072, HILOS)
+    assert time.process_time() - began < 2
