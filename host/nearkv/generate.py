@@ -30,6 +30,7 @@ from nearkv.streaming import OnEnd, OnText, TokenSink
 from nearkv.volume_folders import check_folders
 
 if TYPE_CHECKING:
+    from nearkv.layout import ModelLayout
     from nearkv.stats import StoreStats
     from nearkv.timeline import Timeline
 
@@ -44,7 +45,7 @@ class GenerationResult:
     """New text and token ids per prompt (end token included), times, and the store's figures at the end.
 
     `prefill_tokens` are the prompts' tokens; `decode_tokens` the new ones that decode steps gave, which is all but the
-    first of each prompt. Times leave out loading the model and opening the cards.
+    first of each prompt. Times leave out loading the model and opening the cards. `layout`: shape of the KV cache.
     """
 
     texts: tuple[str, ...]
@@ -54,6 +55,7 @@ class GenerationResult:
     decode_tokens: int
     decode_s: float
     stats: StoreStats
+    layout: ModelLayout | None = None
 
 
 def generate(
@@ -122,6 +124,7 @@ def generate(
         options = {name: value for name, value in more.items() if value is not None}
         sink = _decode(loaded, inputs.on(place), cache, max_new_tokens, options, on_prefill, on_text, on_end)
         stats: StoreStats = cache.stats()
+        layout: ModelLayout = cache.layout
     return GenerationResult(
         texts=tuple(sink.texts),
         tokens=tuple(tuple(ids) for ids in sink.tokens),
@@ -130,6 +133,7 @@ def generate(
         decode_tokens=sink.decode_tokens,
         decode_s=sink.decode_s,
         stats=stats,
+        layout=layout,
     )
 
 

@@ -19,6 +19,7 @@ from nearkv.cli.progress import Progress
 from nearkv.cli.run import Run
 from nearkv.cli.session_turn import SessionOptions, SessionTold, run_turn, session_options
 from nearkv.cli.table import two_columns
+from nearkv.cli.timing import Timing
 from nearkv.config import DEFAULT_MODEL, DEFAULT_NEW_TOKENS, load_settings
 from nearkv.errors import UserError
 from nearkv.generate import GenerationResult, generate
@@ -47,6 +48,7 @@ class Request:
     raw: bool
     as_json: bool
     trace: Path | None
+    timing: str | None = None
     session: SessionOptions | None = None
     wave: Path | None = None
 
@@ -111,6 +113,9 @@ def command(
         Path | None,
         typer.Option(help="Write every signal of the RTL of hw_emu cards as FST; of several, one file per card."),
     ] = None,
+    timing: Annotated[
+        str | None, typer.Option(help="Beside wall time: what the lists would take on a real card, e.g. smartssd.")
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> Run:
     """Generate text, its KV cache on the cards: greedily, unless a session is told to draw."""
@@ -131,6 +136,7 @@ def command(
         trace=trace,
         session=options,
         wave=wave,
+        timing=timing,
     )
     return Run(partial(run, request), debug)
 
@@ -139,6 +145,7 @@ def run(request: Request) -> int:
     prompts = [*request.prompts, *(read_prompt(path) for path in request.prompt_files)]
     if not prompts and request.session is None:
         raise UserError("no prompt: give --prompt TEXT or --prompt-file FILE")
+    timing = None if request.timing is None else Timing.of(request.timing, request.prefill_chunk, request.prompt_lookup)
     if request.wave is not None:
         request = replace(request, cards=with_waves(request.cards or load_settings().cards, request.wave))
     timeline = None
@@ -153,10 +160,12 @@ def run(request: Request) -> int:
     if request.trace is not None and timeline is not None:
         write_trace(request.trace, timeline)
     if request.as_json:
-        sys.stdout.write(json.dumps(document(result) | told.document, indent=2) + "\n")
+        simulated = {} if timing is None else {"timing": timing.document(result)}
+        sys.stdout.write(json.dumps(document(result) | told.document | simulated, indent=2) + "\n")
     else:
         sys.stdout.write("\n")
-        Console(file=sys.stdout).print(two_columns([*told.rows, *rows(result)]))
+        times = [] if timing is None else timing.rows(result)
+        Console(file=sys.stdout).print(two_columns([*told.rows, *rows(result), *times]))
     return 0
 
 
@@ -218,6 +227,8 @@ def _session_turn(
     for name in ("micro_batches", "prompt_lookup"):
         if getattr(request, name) is not None:
             raise UserError(f"--{name.replace('_', '-')} does not go with --session: its steps are of one token each")
+    if request.timing is not None:
+        raise UserError("--timing does not go with --session: a turn's counters are of more than its decode steps")
     if len(prompts) > 1:
         raise UserError(f"{len(prompts)} prompts; a turn of a session has one")
     printer = TextPrinter(_discard if request.as_json else _write, ["turn"])

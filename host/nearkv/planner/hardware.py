@@ -104,7 +104,8 @@ class Drive(Checked):
 @dataclass(frozen=True)
 class Card(Checked):
     """A computational storage card: its drive, FPGA memory and host link. `launch`: registers and status of one kernel
-    start; `dma`: what a transfer between host and card takes beside its bytes."""
+    start; `dma`: what a transfer between host and card takes beside its bytes. `kernel_rate`: K and V that another
+    kernel than this project's RTL takes, beside `job` for each; 0: the RTL's cycles at `clock`."""
 
     name: str
     drive: Drive
@@ -114,6 +115,8 @@ class Card(Checked):
     link: float = rate()
     launch: float = quantity(TIME, 0.0, 1.0)
     dma: float = quantity(TIME, 0.0, 1.0)
+    kernel_rate: float = rate(default=0.0)
+    job: float = quantity(TIME, 0.0, 1.0, default=0.0)
     power: float = watts()
     price: float = dollars()
 
@@ -144,7 +147,8 @@ class Gpu(Checked):
 class Host(Checked):
     """The machine around it. `uplink`: to all cards together. `drives_link`: to its plain drives together; `file_rate`:
     what a program gets from them through memory-mapped files. `attention`: FP16 K and V that the CPU attends to.
-    `page_copy`: host time of one small transfer to a card where each buffer goes apart."""
+    `page_copy`: host time of one small transfer to a card where each buffer goes apart; `job`: of one (sequence, head)
+    in a message that holds all."""
 
     name: str
     dram: float = quantity(SIZE, 1e6, 1e16)
@@ -158,3 +162,4 @@ class Host(Checked):
     power: float = watts()
     price: float = dollars()
     chassis_price: float = dollars()
+    job: float = quantity(TIME, 0.0, 1.0, default=0.0)

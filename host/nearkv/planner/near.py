@@ -13,6 +13,7 @@ from nearkv.planner import compute
 from nearkv.planner.kernel import JobShape, cycles, fitted
 from nearkv.planner.lanes import Lane, Steps
 from nearkv.planner.step import GPU, GPU_LINK, HOST, UPLINK, Scene
+from nearkv.planner.system import ONE
 from nearkv.planner.traffic import (
     PAGE,
     Share,
@@ -29,6 +30,8 @@ WAVE = 64e6  # bytes that are staged at once, where a layer has no more than WAV
 WAVES = 16
 BUFFERS = 4  # staging buffers of a card
 IN_FLIGHT = 16  # reads at a time
+# What this program sends down with a list: the message, and what clears statuses and outputs before the start.
+DOWN_TRANSFERS = 2
 X_PIECES, X_UNDER_WAY = 16, 6  # of a layer's X; pieces that are read, moved or computed at a time
 # Share of the peak that the DDR4 model gives a master that only reads (docs/rtl.md).
 MEMORY_SHARE = 0.95
@@ -63,6 +66,8 @@ class NearAttention:
         transfers = small_transfers(model, policy)
         if transfers:
             yield scene.lane(HOST).use(pairs * transfers * host.page_copy, "transfers, one by one")
+        else:
+            yield scene.lane(HOST).use(pairs * host.job, "lists")
         self._staged[layer].succeed()
         down, up = (pairs * f(model, scene.work.queries, policy) for f in (link_down, link_up))
         yield scene.lane(UPLINK).use(down / host.uplink, "q, k, v")
@@ -140,7 +145,8 @@ class Group:
         scene = self._scene
         card, model, policy, queries = scene.system.card, scene.work.model, scene.policy, scene.work.queries
         down, up = (self.share.pairs * f(model, queries, policy) for f in (link_down, link_up))
-        yield self._link.use(card.dma + down / card.link, "q, k, v")
+        transfers = DOWN_TRANSFERS if policy.transfers == ONE else 1
+        yield self._link.use(transfers * card.dma + down / card.link, "q, k, v")
         if not self._waves:
             yield self._kernel.use(self.kernel_s(self._nbytes, streaming=False), "attention")
         end = (layer + 1) * self._waves
@@ -160,10 +166,12 @@ class Group:
         card, work = scene.system.card, scene.work
         room = card.memory_rate * MEMORY_SHARE - (card.drive.p2p_read if streaming else 0.0)
         slowest = nbytes / max(room, card.memory_rate * 0.1)
-        if scene.policy.kernel_rate is not None:
-            return card.launch + max(slowest, nbytes / scene.policy.kernel_rate)
-        tokens = nbytes / pair_nbytes(work.model, 1, scene.policy.element)  # of all pairs
         jobs = max(1.0, self.share.pairs * nbytes / self._nbytes) if self._nbytes else 1.0
+        fixed = scene.policy.kernel_rate or card.kernel_rate
+        if fixed:
+            own = card.job * jobs if scene.policy.kernel_rate is None else 0.0
+            return card.launch + own + max(slowest, nbytes / fixed)
+        tokens = nbytes / pair_nbytes(work.model, 1, scene.policy.element)  # of all pairs
         shape = JobShape(work.model.head_size, work.model.group * work.queries, math.ceil(tokens / jobs), work.queries)
         return card.launch + max(slowest, cycles(shape, jobs, fitted()) / card.clock)
 

@@ -95,7 +95,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     def open_cache(loaded: Any, urls: Sequence[str], timeline: Any) -> Iterator[Any]:
         world.events.append(f"open {' '.join(urls)}")
         try:
-            yield SimpleNamespace(stats=store_stats)
+            yield SimpleNamespace(stats=store_stats, layout=None)
         finally:
             world.events.append("close")
 

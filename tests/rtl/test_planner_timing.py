@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planner's kernel time against the RTL's cycles behind DDR4-2400, for lists that it was not fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from nearkv.kvstore import KVStore
+from nearkv.planner.device_time import kernel_cycles
+from nearkv.planner.kernel import JobShape, cycles, fitted
+from nearkv_driver import regmap as rm
+from nearkv_emulation import card as emulated
+from nearkv_emulation.kernel import Masters
+from nearkv_emulation.memory_model import Ddr4, Memory, MemoryTiming
+from nearkv_emulation.rtl import RtlCard, RtlKernel
+
+from tests.support.jobs import Job, Segment, build
+from tests.support.rtl_tools import needs_verilator, patient
+from tests.support.stores import Mirror, layout
+
+pytestmark = [needs_verilator, patient]
+TOLERANCE = 0.05
+
+
+class Counting:
+    """The RTL kernel, with the cycles that its statuses tell added up."""
+
+    def __init__(self, card: RtlCard) -> None:
+        card.memory(Memory(Ddr4()))
+        for master in range(3):
+            card.timing(master, MemoryTiming(40))
+        self._kernel = RtlKernel(card)
+        self.cycles = self.jobs = 0
+
+    def run(self, masters: Masters, kv: int, ctl: int, out: int) -> None:
+        self._kernel.run(masters, kv, ctl, out)
+        header = rm.LIST.unpack(_bytes(masters.ctl, ctl, rm.LIST.nbytes))
+        # Statuses leave out the identity handshake's own reply, which has none of K and V.
+        for job in range(header["jobs"]):
+            status = rm.STATUS.unpack(_bytes(masters.out, out + job * rm.STATUS.nbytes, rm.STATUS.nbytes))
+            if status["beats"]:
+                self.cycles += status["cycles"]
+                self.jobs += 1
+
+
+def _bytes(regions: list[emulated.Region], address: int, nbytes: int) -> bytes:
+    region = next(r for r in regions if r.base <= address < r.base + r.memory.nbytes)
+    return region.memory[address - region.base : address - region.base + nbytes].tobytes()
+
+
+@pytest.fixture
+def kernel() -> Iterator[Counting]:
+    with RtlCard() as card:
+        yield Counting(card)
+
+
+@pytest.mark.parametrize(
+    ("count", "shape"),
+    [(6, JobShape(64, 3, 900)), (8, JobShape(128, 4, 1000)), (4, JobShape(96, 4, 1500)), (4, JobShape(64, 15, 700))],
+)
+def test_lists_of_a_decode_step(kernel: Counting, count: int, shape: JobShape) -> None:
+    rng = np.random.default_rng(5)
+
+    def segment(at: int, tokens: int, checked: bool) -> Segment:
+        k, v = (rng.normal(size=(tokens, shape.head_size)).astype(np.float16) for _ in range(2))
+        return Segment(at, k, v, checked)
+
+    jobs = []
+    for _ in range(count):
+        extents = [segment(at, min(128, shape.tokens - at), True) for at in range(0, shape.tokens, 128)]
+        q = rng.normal(size=(shape.rows, shape.head_size)).astype(np.float32)
+        new = segment(shape.tokens, 1, False)
+        jobs.append(Job(q, [(0, shape.tokens + 1)], 0.1, extents, new=new, tail=True))
+    build(jobs).run(kernel)
+    assert kernel.jobs == count
+    assert abs(cycles(shape, count, fitted()) / kernel.cycles - 1) <= TOLERANCE
+
+
+def test_a_store_that_decodes(kernel: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The formula from the store's own counters, as `generate --timing` uses it."""
+    monkeypatch.setattr(emulated, "kernel_of", lambda url: kernel)
+    with KVStore.open(layout(), ["sw_emu:0?dram=64M"]) as store:
+        mirror = Mirror(store)
+        sequences = [mirror.add() for _ in range(3)]
+        mirror.append(sequences, 777)
+        for _ in range(2):
+            mirror.step(sequences)
+        stats = store.stats().cards[0]
+    assert kernel.jobs == stats.jobs > 0
+    assert abs(kernel_cycles(stats, layout()) / kernel.cycles - 1) <= TOLERANCE

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+from nearkv.cli.timing import Timing
+from nearkv.errors import UserError
+from nearkv.planner.device_time import DeviceTime, card_time, device_time, document, kernel_cycles, rows
+from nearkv.planner.hardware import Card
+from nearkv.planner.hardware_files import load
+from nearkv.planner.kernel import JobShape, cycles, fitted
+
+from tests.support.figures import card_stats, result
+from tests.support.stores import layout
+
+CARD = load("smartssd", Card)
+
+
+def test_counted_lists_take_what_the_formula_says() -> None:
+    """Two lists of four jobs of 1,000 tokens each: 64 elements of FP16 are 2 words, K and V 4."""
+    stats = card_stats(lists=2, jobs=8, kernel_beats=8 * 1000 * 4)
+    assert kernel_cycles(stats, layout()) == pytest.approx(2 * cycles(JobShape(64, 2, 1000), 4, fitted()))
+    assert kernel_cycles(card_stats(lists=0, jobs=0, kernel_beats=0), layout()) == 0
+
+
+def test_reads_hide_behind_the_kernel_or_the_kernel_behind_them() -> None:
+    busy = card_time(card_stats(lists=1, jobs=8, kernel_beats=10**7, streamed_nbytes=10**6), layout(), CARD)
+    assert busy.seconds == pytest.approx(busy.link_s + busy.kernel_s)
+    reading = card_time(card_stats(lists=1, jobs=8, kernel_beats=10**3, streamed_nbytes=3 * 10**9), layout(), CARD)
+    assert reading.seconds == pytest.approx(reading.link_s + 1.0)
+
+
+def test_the_slowest_card_counts_per_layer_and_step() -> None:
+    slow, fast = card_stats(kernel_beats=10**8), card_stats(kernel_beats=10**5)
+    time = device_time([fast, slow], layout(), CARD, steps=5, wall_s=2.0)
+    assert isinstance(time, DeviceTime)
+    assert time.slowest == card_time(slow, layout(), CARD)
+    told = document(time)
+    assert told is not None
+    assert told["simulated_per_layer_s"] == pytest.approx(time.slowest.seconds / 10)
+    assert told["wall_per_layer_s"] == pytest.approx(0.2)
+    assert [row.name for row in rows(time, "smartssd")] == ["on smartssd, simulated", "wall time here"]
+
+
+def test_nothing_decoded() -> None:
+    assert device_time([card_stats()], layout(), CARD, steps=0, wall_s=0.0) is None
+    assert document(None) is None
+    assert rows(None, "smartssd")[0].value == "no step was decoded"
+
+
+def test_the_option_of_generate() -> None:
+    timing = Timing.of("smartssd", None, None)
+    told = timing.document(result(layout=layout()))
+    assert told is not None
+    assert (told["steps"], told["layers"], told["card"]) == (2, 2, "smartssd")
+    with pytest.raises(UserError, match="no card is called 'nosuch'"):
+        Timing.of("nosuch", None, None)
+    with pytest.raises(UserError, match="leave out --prompt-lookup"):
+        Timing.of("smartssd", None, 4)
+    with pytest.raises(UserError, match="leave out --prefill-chunk"):
+        Timing.of("smartssd", 64, None)
