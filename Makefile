@@ -71,6 +71,7 @@ bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchm
 	@$(ONE_THREAD) $(PYTHON) benchmarks/host_memory.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/prefill_memory.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/gpu_host.py
+	@$(ONE_THREAD) $(PYTHON) benchmarks/plan_accuracy.py
 	@$(PYTHON) benchmarks/volume_read.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/spill_pause.py --drive smartssd
 

@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 from nearkv_driver.errors import DirectIoUnavailable, DriverError
 
-from nearkv.cli import build, doctor, generate, plan, sessions, xclbin, xrt_emulate
+from nearkv.cli import build, calibrate, doctor, generate, plan, sessions, xclbin, xrt_emulate
 from nearkv.cli.run import Run
 from nearkv.errors import UserError, one_line
 
@@ -32,6 +32,7 @@ app.command(name="generate")(generate.command)
 app.command(name="doctor")(doctor.command)
 app.command(name="build")(build.command)
 app.command(name="plan")(plan.command)
+app.command(name="calibrate")(calibrate.command)
 app.add_typer(xclbin.app, name="xclbin")
 app.add_typer(sessions.app, name="sessions")
 app.command(name="xrt-emulate", context_settings={"allow_interspersed_args": False})(xrt_emulate.command)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this machine's torch gives a decoder: products, weights read, and the time of a layer beside both.
+
+Times are the best of some runs by `clock`: wall time, or a process's CPU time where the machine is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from nearkv.errors import UserError
+
+Clock = Callable[[], float]
+BUSY = "the machine is too busy to measure; try again, or take CPU time (--cpu-time)"
+
+PAIRS = 3  # KV heads of the decoder that is timed
+# Its layers together are larger than caches, so that the calls between find caches as cold as a real model leaves them.
+_LAYERS, _STEPS = 8, 12
+_HIDDEN, _MLP, _HEADS, _HEAD_SIZE = 576, 1536, 9, 64
+_LAYER_WEIGHTS = 2 * _HIDDEN * _HEAD_SIZE * (_HEADS + PAIRS) + 3 * _HIDDEN * _MLP
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """flop_s: of large products. weights_s: bytes of weights per second in products with one row, 2 bytes each whatever
+    torch holds, as the planner counts. attention_s: bytes of FP16 K and V that CPU attention takes. layer_s: what a
+    layer takes beside reading its weights. card_layer_s: what it takes more with its attention on an emulated card,
+    over a few tokens of `PAIRS` heads."""
+
+    flop_s: float
+    weights_s: float
+    attention_s: float
+    layer_s: float
+    card_layer_s: float
+
+
+def arithmetic(device: str, clock: Clock, card: str = "sw_emu:0?dram=256M") -> Arithmetic:
+    """Takes some seconds. `card`: the URL of the card whose calls are timed."""
+    import torch
+
+    with torch.inference_mode():
+        side, rows = 1024, 256
+        weights = [torch.rand(side, side, device=device) for _ in range(24)]  # 96 MiB: more than caches hold
+        many, one = torch.rand(rows, side, device=device), torch.rand(1, side, device=device)
+
+        def products(x: Any) -> None:
+            for w in weights:
+                x @ w
+            _wait(device)
+
+        count = len(weights) * side * side
+        flop_s = 2 * rows * count / _best(lambda: products(many), clock)
+        weights_s = 2 * count / _best(lambda: products(one), clock)
+        halves = torch.rand(2, 8, 8192, 64, device=device).half()
+        q = torch.rand(8, 1, 64, device=device)
+
+        def attend() -> None:
+            k, v = halves[0].float(), halves[1].float()
+            torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            _wait(device)
+
+        attention_s = halves.nbytes / _best(attend, clock)
+        plain = layer_s(device, clock, None)
+        near = layer_s(device, clock, card)
+    beside = max(0.0, plain - 2 * _LAYER_WEIGHTS / weights_s)
+    if near <= plain:
+        raise UserError(
+            f"a layer with its attention on a card took {near * 1e3:.2f} ms and without {plain * 1e3:.2f} ms: {BUSY}"
+        )
+    return Arithmetic(flop_s, weights_s, attention_s, beside, near - plain)
+
+
+def layer_s(device: str, clock: Clock, card: str | None) -> float:
+    """Seconds per layer and step of a small decoder with torch's own cache, or with its cache on a card."""
+    import torch
+    from transformers import DynamicCache, LlamaConfig
+    from transformers.models.auto.modeling_auto import AutoModelForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=_HIDDEN,
+        intermediate_size=_MLP,
+        num_hidden_layers=_LAYERS,
+        num_attention_heads=_HEADS,
+        num_key_value_heads=PAIRS,
+        head_dim=_HEAD_SIZE,
+    )
+    build: Any = AutoModelForCausalLM.from_config
+    model = build(config).eval().to(device)
+    if card is None:
+        return _steps(model, DynamicCache(), torch, device, clock)
+    from nearkv.adapters.transformers import NearStorageCache
+
+    with closing(NearStorageCache(model.config, [card])) as cache:
+        return _steps(model, cache, torch, device, clock)
+
+
+def _steps(model: Any, cache: Any, torch: Any, device: str, clock: Clock) -> float:
+    ids = torch.arange(32, device=device)[None] % 64
+    model(input_ids=ids, past_key_values=cache, use_cache=True)
+    times = []
+    for _ in range(_STEPS):
+        began = clock()
+        model(input_ids=ids[:, :1], past_key_values=cache, use_cache=True)
+        _wait(device)
+        times.append(clock() - began)
+    return median(times) / _LAYERS
+
+
+def _best(call: Callable[[], None], clock: Clock, runs: int = 7) -> float:
+    times = []
+    for _ in range(runs):
+        began = clock()
+        call()
+        times.append(clock() - began)
+    return max(min(times), 1e-9)
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        import torch
+
+        torch.cuda.synchronize()

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptions from measured figures, what measures them, and the bad input of `nearkv calibrate`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from nearkv.cli import main
+from nearkv.errors import UserError
+from nearkv.models.measure import Arithmetic
+from nearkv.planner.calibration import DriveSpeed, KernelSpeed, Measured, copy_rate, drive_speed, kernel_speed
+from nearkv.planner.descriptions import NAMES, check_folder, write
+from nearkv.planner.hardware import Card, Drive, Gpu, Host
+from nearkv.planner.hardware_files import load
+from nearkv.planner.models import find_model
+from nearkv.planner.plan import make_plan
+from nearkv.planner.system import NEARKV, System, Work
+
+from tests.support.planning import needs_simpy
+
+MEASURED = Measured(
+    DriveSpeed(1e12, 2e9, 1e9, ((4096, 1e8), (1 << 20, 1.5e9)), ((4096, 2e8), (1 << 20, 0.8e9)), True),
+    5e9,
+    KernelSpeed(1e9, 60e-6, 18e-6),
+    Arithmetic(3e10, 4e9, 0.5e9, 1e-3, 2e-3),
+)
+
+
+@needs_simpy
+def test_what_is_written_can_be_planned_with(tmp_path: Path) -> None:
+    assert [path.name for path in write(MEASURED, tmp_path)] == list(NAMES)
+    card = load(str(tmp_path / "card.toml"), Card)
+    assert card.kernel_rate == 1e9
+    assert card.launch == pytest.approx(2e-3 - 3 * 60e-6)
+    assert card.job == pytest.approx(42e-6)
+    assert load(str(tmp_path / "drive.toml"), Drive).by_size.read == ((4096, 1e8), (1 << 20, 1.5e9))
+    gpu, host = load(str(tmp_path / "gpu.toml"), Gpu), load(str(tmp_path / "host.toml"), Host)
+    assert host.job == pytest.approx(18e-6)
+    found = make_plan(System(gpu, host, card, 1, card.drive, 1), Work(find_model("smollm2-135m"), 1024, 1), NEARKV)
+    # 30 layers: 7.08 MB of weights, a layer, a call, its jobs, 1024 tokens of K and V; and 56.6 MB of head.
+    layer = 7.08e6 / 4e9 + 1e-3 + (2e-3 - 3 * 60e-6) + 3 * 60e-6 + 1024 * 768 / 1e9
+    assert found.step.seconds == pytest.approx(30 * layer + 56.6e6 / 4e9, rel=0.03)
+
+
+def test_descriptions_are_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "gpu.toml").write_text("mine")
+    with pytest.raises(UserError, match=r"has gpu\.toml; give another one"):
+        check_folder(tmp_path)
+    with pytest.raises(UserError, match=r"Not a directory|File exists"):
+        check_folder(tmp_path / "gpu.toml")
+
+
+def test_drive_memory_and_kernel_are_measured_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearkv.planner.calibration.FILE_NBYTES", 16 << 20)
+    speed = drive_speed(tmp_path)
+    assert speed.read > 0 < speed.write
+    assert [size for size, _ in speed.read_by_size] == sorted(size for size, _ in speed.read_by_size)
+    assert list(tmp_path.iterdir()) == []
+    ticks = iter(range(10**6))
+    assert copy_rate(lambda: float(next(ticks))) == 64 << 20  # a tick each
+    with pytest.raises(UserError, match=r"256 tokens took .* too busy to measure"):
+        kernel_speed(lambda: float(next(ticks)), long=256, short=128, batch=2)  # every call takes a tick
+    kernel = kernel_speed(time.process_time, long=16384, short=128, batch=4)
+    assert 1e7 < kernel.nbytes_s < 1e12
+    assert kernel.host_job_s >= 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["calibrate"], "output"),
+        (["calibrate", "{work}/out", "--folder", "{work}/no"], "there is no such folder"),
+        (["calibrate", "{work}/file/out"], "Not a directory"),
+        (["calibrate", "{work}/out", "--threads", "0"], "threads"),
+    ],
+)
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], named: str) -> None:
+    (tmp_path / "file").write_text("")
+    assert main([part.format(work=tmp_path) for part in arguments]) == 2
+    assert named in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", str(tmp_path / "out"), "--device", "tpu", "--folder", str(tmp_path)]) == 2
+    assert "tpu" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
