@@ -32,7 +32,9 @@ def check_picture(path: Path) -> None:
 
 
 def draw(sweep: Sweep, plans: Sequence[Sequence[Plan]], path: Path) -> None:
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
@@ -46,13 +48,31 @@ def draw(sweep: Sweep, plans: Sequence[Sequence[Plan]], path: Path) -> None:
     first = plans[0][0]
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _count(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(sweep.name)
     axes.set_ylabel("tokens/s while decoding")
-    cards = f"{first.system.cards} x {first.system.card.name}"
-    axes.set_title(f"{first.work.model.name}, batch {first.work.batch}, {cards}, {first.system.gpu.name}", fontsize=10)
+    axes.set_title(_title(sweep, first), fontsize=10)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     try:
-        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "nearkv"}):
+            figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
     except OSError as error:
         raise UserError(f"plot file {path}: {one_line(error)}") from error
+
+
+def _title(sweep: Sweep, plan: Plan) -> str:
+    work, system = plan.work, plan.system
+    parts = {
+        "context": f"context {_count(work.context)}",
+        "batch": f"batch {work.batch}",
+        "cards": f"{system.cards} x {system.card.name}",
+    }
+    kept = [text for name, text in parts.items() if name != sweep.name]
+    return ", ".join([work.model.name, *kept, system.gpu.name])
+
+
+def _count(value: float) -> str:
+    return f"{value / 1024:g}K" if value >= 1024 else f"{value:g}"
