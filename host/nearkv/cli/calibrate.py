@@ -69,6 +69,8 @@ def _refusing() -> Iterator[None]:
 def _rows(m: Measured) -> list[Row]:
     a, kernel = m.arithmetic, m.kernel
     how = "direct" if m.drive.direct else "buffered (page cache possible)"
+    if m.drive.device_share is not None:
+        how += f", {m.drive.device_share:.0%} of it from the device"
     if m.drive.read > m.copy_s:
         how += "; faster than memory copies, so a cache answered"
     calls = f"{a.card_layer_s * 1e3:.2f} ms a call, {kernel.job_s * 1e6:.0f} us a job"

@@ -33,7 +33,8 @@ _FEW = 20  # tokens, where the bytes of K and V do not count
 
 @dataclass(frozen=True)
 class DriveSpeed:
-    """Bytes per second: with many 4 MiB requests, and one at a time by size. `direct`: the page cache was left out."""
+    """Bytes per second: with many 4 MiB requests, and one at a time by size. `direct`: the page cache was left out.
+    `device_share`: of the bytes read, those that the system counts as read from a device; None where it cannot say."""
 
     capacity: float
     read: float
@@ -41,6 +42,7 @@ class DriveSpeed:
     read_by_size: tuple[tuple[int, float], ...]
     write_by_size: tuple[tuple[int, float], ...]
     direct: bool
+    device_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,21 @@ def _speed(fd: int, direct: bool, capacity: float) -> DriveSpeed:
 
     writing = together(write)
     os.fsync(fd)
+    counted = _device_nbytes()
     reading = together(read)
+    counted_after = _device_nbytes()
+    share = None if counted is None or counted_after is None else (counted_after - counted) / FILE_NBYTES
     reads, writes = (tuple((size, alone(move, size)) for size in SIZES) for move in (read, write))
-    return DriveSpeed(capacity, reading, writing, reads, writes, direct)
+    return DriveSpeed(capacity, reading, writing, reads, writes, direct, share)
+
+
+def _device_nbytes() -> int | None:
+    """What this process has read from devices, as the kernel counts."""
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("read_bytes:")), None)
 
 
 def copy_rate(clock: Clock) -> float:

@@ -18,6 +18,7 @@ from typing import Any
 from nearkv.errors import UserError, one_line
 
 _COUNT_MAX = 1 << 24
+_LAYERS_MAX = 4096  # a trace simulates each
 _CONFIG_NBYTES_MAX = 16 << 20
 # Models whose MLP has no gate: two matrices instead of three.
 _PLAIN_MLP = {
@@ -63,10 +64,9 @@ class ModelShape:
             value = getattr(self, entry.name)
             if entry.name in ("name", "tied"):
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _COUNT_MAX:
-                raise UserError(
-                    f"{self.name}: {entry.name} is {value!r}; a whole number from 1 to {_COUNT_MAX} is expected"
-                )
+            most = _LAYERS_MAX if entry.name == "layers" else _COUNT_MAX
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise UserError(f"{self.name}: {entry.name} is {value!r}; a whole number from 1 to {most} is expected")
         if self.heads % self.kv_heads:
             raise UserError(f"{self.name}: heads = {self.heads} is no multiple of kv_heads = {self.kv_heads}")
         if self.active_experts > self.experts:

@@ -15,6 +15,7 @@ from nearkv.planner.lanes import Lane, Steps
 from nearkv.planner.step import GPU, GPU_LINK, HOST, UPLINK, Scene
 from nearkv.planner.system import ONE
 from nearkv.planner.traffic import (
+    EXTENT,
     PAGE,
     Share,
     link_down,
@@ -122,7 +123,7 @@ class Group:
     def __init__(self, scene: Scene, share: Share) -> None:
         self.share = share
         self._scene, self._env = scene, scene.env
-        suffix = f" of {share.cards} cards with {share.pairs:g} heads"
+        suffix = f" of {share.cards} cards with {share.pairs:g} heads x {share.tokens:g} tokens"
         self.drive: Lane = scene.lane(f"drive{suffix}")
         self._kernel: Lane = scene.lane(f"kernel{suffix}")
         self._link: Lane = scene.lane(f"card link{suffix}")
@@ -196,7 +197,7 @@ class Group:
         """What touches on flash: extents of 128 tokens of the KV heads that a card has of a sequence."""
         model, work = self._scene.work.model, self._scene.work
         heads = max(1.0, min(float(model.kv_heads), self.share.pairs / work.batch))
-        return min(heads * pair_nbytes(model, 128, self._scene.policy.element), max(PAGE, self._streamed))
+        return min(heads * pair_nbytes(model, EXTENT, self._scene.policy.element), max(PAGE, self._streamed))
 
     def _spill_s(self, spill: int) -> float:
         """Writes of one step and layer: a request of `spill` tokens per pair for K and for V, every `spill` steps. Less

@@ -84,7 +84,6 @@ class GpuAttention(_OnDrives):
         """Pieces in order; two of them find room."""
         scene = self._scene
         link, piece = scene.lane(GPU_LINK), self._nbytes / CHUNKS
-        before: Any = None
         for number in range(layers * CHUNKS):
             if number >= 2:
                 yield self._used[(number - 2) // CHUNKS][(number - 2) % CHUNKS]
@@ -93,8 +92,7 @@ class GpuAttention(_OnDrives):
             else:
                 scene.lane(DRAM).use(piece / scene.system.host.dram_rate, "K, V")
             if not scene.system.gpu.in_host_memory:
-                before = link.use(piece / scene.system.gpu.link, "K, V")
-                scene.env.process(self._arrive(before, number))
+                scene.env.process(self._arrive(link.use(piece / scene.system.gpu.link, "K, V"), number))
             else:
                 self._ready[number // CHUNKS][number % CHUNKS].succeed()
 

@@ -119,11 +119,9 @@ def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None 
 
 
 def compare(system: System, work: Work, policy: Policy, prices: Prices | None = None) -> list[Plan]:
-    """The plan and those of all other ways to keep K and V, the given policy first."""
-    others = [p for p in POLICIES.values() if p.name != policy.name]
-    if not system.drives:
-        others = [p for p in others if p.name not in ("host-ssd", "plain-ssd")]
-    # Drafts are an option of this program; HILOS and FlexGen have none. To compare the same work, all get them or none.
+    """The plan and those of all other ways to keep K and V, the given policy first. All get the same work, drafts
+    included, and the same format of K and V."""
+    others = [replace(p, element=policy.element) for p in POLICIES.values() if p.name != policy.name]
     return [make_plan(system, work, one, prices) for one in [policy, *others]]
 
 

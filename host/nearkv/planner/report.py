@@ -95,6 +95,8 @@ def verdict(plans: Sequence[Plan]) -> str:
 
 
 def place_name(plan: Plan) -> str:
+    if plan.system.gpu.in_host_memory and plan.policy.place in (GPU_ONLY, HOST_DRAM_GPU):
+        return "host memory, no GPU" if plan.policy.place == GPU_ONLY else "host memory, no GPU, in pieces"
     names = {
         HOST_DRAM: "host DRAM, CPU attends (FlexGen)",
         HOST_DRAM_GPU: "host DRAM, through the GPU",

@@ -10,6 +10,7 @@ from nearkv.planner.models import ModelShape
 from nearkv.planner.system import APART, ONE, UNITS, Policy, System, Work
 
 PAGE = 4096
+EXTENT = 128  # tokens that lie together on a card
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,10 @@ def shares(system: System, work: Work, policy: Policy, alpha: float) -> list[Sha
     pairs = round(work.batch * work.model.kv_heads * (1 - alpha))
     if pairs == 0:
         return []
-    if pairs < system.cards and policy.split_tokens:
-        return [Share(system.cards, pairs, work.context / system.cards)]
+    if pairs < system.cards and policy.split_tokens:  # extents go to the cards by turns
+        each, rest = divmod(math.ceil(work.context / EXTENT), system.cards)
+        found = [Share(rest, pairs, (each + 1) * EXTENT), Share(system.cards - rest, pairs, each * EXTENT)]
+        return [share for share in found if share.cards and share.tokens]
     each, rest = divmod(pairs, system.cards)
     found = [Share(rest, each + 1, work.context), Share(system.cards - rest, each, work.context)]
     return [share for share in found if share.cards and share.pairs]
