@@ -102,8 +102,7 @@ class NearAttention:
             layer = number // X_PIECES
             yield from self._from_drives(nbytes, "X")
             yield scene.lane(GPU_LINK).use(nbytes / gpu.link, "X")
-            if not self._begin[layer].processed:
-                yield self._begin[layer]
+            yield self._begin[layer]
             yield scene.lane(GPU).use((recompute + attend) / X_PIECES, "K, V from X")
             ends[number].succeed()
             if number % X_PIECES == X_PIECES - 1:
@@ -131,7 +130,6 @@ class Group:
         self._nbytes = share.pairs * pair_nbytes(model, share.tokens, policy.element)
         self._streamed = self._nbytes * (1 - scene.places.resident)
         self._waves = max(1, min(WAVES, math.ceil(self._streamed / WAVE))) if self._streamed >= 1 else 0
-        self._message: list[Any] = []
         self._read: list[Any] = []
         self._used: list[Any] = []
 
