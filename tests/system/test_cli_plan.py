@@ -107,6 +107,8 @@ def test_a_card_and_a_model_of_the_user(tmp_path: Path, capsys: pytest.CaptureFi
         ([*GOOD, "--plot", "{work}/a.png"], "--plot draws a sweep"),
         ([*GOOD, "--sweep", "context=4k..8k", "--plot", "{work}/a.gif"], "a.gif: a name that ends in"),
         ([*GOOD, "--sweep", "context=4k..8k", "--plot", "{work}/no/a.png"], "No such file"),
+        ([*GOOD, "--sweep", "cards=4k..8k", "--plot", "{work}/a.png"], "cards = 8192"),
+        ([*GOOD, "--sweep", "context=1k..32m", "--plot", "{work}/a.png"], "context is 33554432"),
         ([*GOOD, "--sweep", "context=4k..8k", "--trace", "{work}/t.json"], "--trace is of one plan"),
         ([*GOOD, "--trace", "{work}/no/t.json"], "No such file"),
         ([*GOOD, "--speed", "9"], "--speed"),

@@ -18,11 +18,12 @@ from nearkv.cli.table import columns, two_columns
 from nearkv.errors import UserError, one_line
 from nearkv.planner.hardware import Gpu, Host
 from nearkv.planner.hardware_files import load
+from nearkv.planner.lanes import new_clock
 from nearkv.planner.models import find_model
-from nearkv.planner.plan import Plan, Prices, compare, make_plan
+from nearkv.planner.plan import Plan, Prices, compare, make_plan, rivals
 from nearkv.planner.plot import check_picture, draw
 from nearkv.planner.report import comparison, document, place_name, rows, verdict
-from nearkv.planner.sweep import Sweep, parse_sweep, run_sweep
+from nearkv.planner.sweep import Sweep, parse_sweep, points, run_sweep
 from nearkv.planner.system import NEAR, POLICIES, Policy, System, Work, parse_cards, parse_drives
 from nearkv.planner.trace import trace_document
 from nearkv.planner.units import SIZE, human_time, parse, tokens
@@ -109,12 +110,11 @@ def command(
 
 
 def run(question: Question) -> int:
-    if question.plot is not None:
-        check_picture(question.plot)
-    if question.trace is not None:
-        _write(question.trace, "")  # what cannot be written shows before the work
+    new_clock()  # says it where simpy is missing
     if question.sweep is not None:
         return _sweep(question, question.sweep)
+    if question.trace is not None:
+        _write(question.trace, "")  # what cannot be written shows before the work
     q = question
     plan = make_plan(q.system, q.work, q.policy, q.prices, trace=q.trace is not None)
     plans = [plan, *compare(q.system, q.work, q.policy, q.prices)[1:]] if q.compare else [plan]
@@ -136,18 +136,19 @@ def run(question: Question) -> int:
 
 
 def _sweep(q: Question, sweep: Sweep) -> int:
-    policies = [q.policy]
-    if q.compare:
-        policies += [p for p in POLICIES.values() if p.name != q.policy.name]
-    plans = run_sweep(sweep, q.system, q.work, policies, q.prices)
+    policies = [q.policy, *rivals(q.policy)] if q.compare else [q.policy]
+    where = points(sweep, q.system, q.work)
+    if q.plot is not None:
+        check_picture(q.plot)
+    plans = run_sweep(where, policies, q.prices)
     if q.plot is not None:
         draw(sweep, plans, q.plot)
     if q.as_json:
-        points = [
+        told = [
             {sweep.name: value, "plans": [document(plan) for plan in row]}
             for value, row in zip(sweep.values, plans, strict=True)
         ]
-        sys.stdout.write(json.dumps({"sweep": sweep.name, "points": points}, indent=2) + "\n")
+        sys.stdout.write(json.dumps({"sweep": sweep.name, "points": told}, indent=2) + "\n")
         return 0
     titles = [sweep.name, "K and V", "fits", "tokens/s", "step", "first token", "bound by"]
     lines = [

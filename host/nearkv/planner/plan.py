@@ -120,9 +120,13 @@ def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None 
 
 def compare(system: System, work: Work, policy: Policy, prices: Prices | None = None) -> list[Plan]:
     """The plan and those of all other ways to keep K and V, the given policy first. All get the same work, drafts
-    included, and the same format of K and V."""
-    others = [replace(p, element=policy.element) for p in POLICIES.values() if p.name != policy.name]
-    return [make_plan(system, work, one, prices) for one in [policy, *others]]
+    included."""
+    return [make_plan(system, work, one, prices) for one in [policy, *rivals(policy)]]
+
+
+def rivals(policy: Policy) -> list[Policy]:
+    """All other ways, with the same format of K and V."""
+    return [replace(p, element=policy.element) for p in POLICIES.values() if p.name != policy.name]
 
 
 def choose_alpha(system: System, work: Work, policy: Policy) -> tuple[float, Places]:

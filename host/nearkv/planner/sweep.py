@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nearkv.errors import UserError
@@ -47,17 +48,21 @@ def parse_sweep(text: str) -> Sweep:
     return Sweep(name, tuple(sorted({round(low * ratio**i) for i in range(count)})))
 
 
-def run_sweep(
-    sweep: Sweep, system: System, work: Work, policies: list[Policy], prices: Prices | None = None
-) -> list[list[Plan]]:
-    """For each value the plans of all policies."""
+def points(sweep: Sweep, system: System, work: Work) -> list[tuple[System, Work]]:
+    """What to plan for at each value. UserError for one that is out of range."""
     found = []
     for value in sweep.values:
-        if sweep.name == "cards":
-            if value > COUNT_MAX:
-                raise UserError(f"cards = {value}; at most {COUNT_MAX} are allowed")
-            at, doing = replace(system, cards=value), work
+        if sweep.name != "cards":
+            found.append((system, replace(work, **{sweep.name: value})))  # type: ignore[arg-type]
+        elif value > COUNT_MAX:
+            raise UserError(f"sweep: cards = {value}; at most {COUNT_MAX} are allowed")
         else:
-            at, doing = system, replace(work, **{sweep.name: value})  # type: ignore[arg-type]
-        found.append([make_plan(at, doing, policy, prices) for policy in policies])
+            found.append((replace(system, cards=value), work))
     return found
+
+
+def run_sweep(
+    points: Sequence[tuple[System, Work]], policies: Sequence[Policy], prices: Prices | None = None
+) -> list[list[Plan]]:
+    """For each point the plans of all policies."""
+    return [[make_plan(system, work, policy, prices) for policy in policies] for system, work in points]

@@ -13,7 +13,7 @@ from nearkv.errors import UserError
 from nearkv.planner.models import ModelShape, find_model
 from nearkv.planner.plan import Plan, Prices, compare, make_plan
 from nearkv.planner.report import comparison, document, rows, verdict
-from nearkv.planner.sweep import parse_sweep, run_sweep
+from nearkv.planner.sweep import parse_sweep, points, run_sweep
 from nearkv.planner.system import (
     HILOS,
     IN_GPU,
@@ -296,7 +296,9 @@ def test_bad_sweeps(text: str) -> None:
 
 def test_sweep_over_cards_beyond_reason() -> None:
     with pytest.raises(UserError, match="cards = 8192; at most 4096"):
-        run_sweep(parse_sweep("cards=4k..8k"), system(), Work(find_model("opt-30b"), 1024), [NEARKV])
+        points(parse_sweep("cards=4k..8k"), system(), Work(find_model("opt-30b"), 1024))
+    found = run_sweep(points(parse_sweep("cards=2..4"), system(), Work(find_model("opt-30b"), 1024)), [NEARKV])
+    assert [row[0].system.cards for row in found] == [2, 4]
 
 
 def test_a_plan_takes_well_under_two_seconds_of_cpu() -> None:
