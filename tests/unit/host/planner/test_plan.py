@@ -109,10 +109,11 @@ def test_a_lower_hit_rate_is_never_faster(model: str, context: int, low: float, 
     assert times[0] >= times[1] * (1 - 1e-9)
 
 
-def test_no_room_for_activations_and_runtime_does_not_fit() -> None:
-    """Weights of 16.06 GB in 16.5 GB would leave 0.4 GB."""
-    at = changed(system(), "gpu", memory=16.5e9)
-    found = plan("llama-3-8b", 2048, IN_GPU, at, batch=1)
+@pytest.mark.parametrize(("memory", "context"), [(16.5e9, 128), (17.45e9, 2048)])
+def test_no_room_for_activations_and_runtime_does_not_fit(memory: float, context: int) -> None:
+    """Weights of 16.06 GB: once the runtime's 1 GB does not fit beside them, once activations of a prompt do not."""
+    at = changed(system(), "gpu", memory=memory)
+    found = plan("llama-3-8b", context, IN_GPU, at, batch=1)
     assert not found.fits
     assert "GPU memory lacks" in found.advice[0]
     roomy = changed(system(), "gpu", memory=24e9)
