@@ -37,13 +37,16 @@ class CardTime:
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """Simulated time of the slowest card beside the wall time of the same decode steps."""
+    """Simulated time of the slowest card beside the wall time of the same decode steps. Cycles of all cards, where
+    their kernels count them (hw_emu): what they counted, and what the formula says of the same lists."""
 
     card: str
     layers: int
     steps: int
     slowest: CardTime
     wall_s: float
+    counted_cycles: int = 0
+    formula_cycles: float = 0.0
 
     def per_layer(self, seconds: float) -> float:
         return seconds / (self.layers * self.steps)
@@ -77,7 +80,10 @@ def device_time(
     if steps < 1 or not stats:
         return None
     slowest = max((card_time(one, layout, card) for one in stats), key=lambda time: time.seconds)
-    return DeviceTime(card.name, layout.layers, steps, slowest, wall_s)
+    counting = [one for one in stats if one.kernel_cycles]
+    formula = sum(kernel_cycles(one, layout) for one in counting)
+    counted = sum(one.kernel_cycles for one in counting)
+    return DeviceTime(card.name, layout.layers, steps, slowest, wall_s, counted, formula)
 
 
 def rows(time: DeviceTime | None, name: str) -> list[Row]:
@@ -86,10 +92,15 @@ def rows(time: DeviceTime | None, name: str) -> list[Row]:
         return [Row(f"on {name}, simulated", "no step was decoded")]
     slowest, per = time.slowest, time.per_layer
     parts = f"kernel {_ms(per(slowest.kernel_s))}, link {_ms(per(slowest.link_s))}, drive {_ms(per(slowest.read_s))}"
-    return [
+    table = [
         Row(f"on {name}, simulated", f"{_ms(per(slowest.seconds))} per layer and step ({parts})"),
         Row("wall time here", f"{_ms(per(time.wall_s))} per layer and step, the model's arithmetic included"),
     ]
+    if time.counted_cycles:
+        off = time.formula_cycles / time.counted_cycles - 1
+        told = f"{time.counted_cycles:,} counted, {time.formula_cycles:,.0f} by the formula ({off:+.1%})"
+        table.append(Row("kernel cycles", told))
+    return table
 
 
 def document(time: DeviceTime | None) -> dict[str, Any] | None:
@@ -106,6 +117,8 @@ def document(time: DeviceTime | None) -> dict[str, Any] | None:
         "link_per_layer_s": per(slowest.link_s),
         "drive_per_layer_s": per(slowest.read_s),
         "wall_per_layer_s": per(time.wall_s),
+        "counted_cycles": time.counted_cycles,
+        "formula_cycles": time.formula_cycles,
     }
 
 

@@ -41,6 +41,14 @@ def test_the_slowest_card_counts_per_layer_and_step() -> None:
     assert [row.name for row in rows(time, "smartssd")] == ["on smartssd, simulated", "wall time here"]
 
 
+def test_cycles_that_a_card_counts_stand_beside_the_formula() -> None:
+    counting = card_stats(lists=2, jobs=8, kernel_beats=32000, kernel_cycles=40000)
+    time = device_time([counting, card_stats()], layout(), CARD, steps=1, wall_s=1.0)
+    assert time is not None
+    assert (time.counted_cycles, time.formula_cycles) == (40000, kernel_cycles(counting, layout()))
+    assert rows(time, "smartssd")[-1].value.startswith("40,000 counted, ")
+
+
 def test_nothing_decoded() -> None:
     assert device_time([card_stats()], layout(), CARD, steps=0, wall_s=0.0) is None
     assert document(None) is None
