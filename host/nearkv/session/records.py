@@ -177,11 +177,11 @@ class SessionState:
         elif isinstance(record, TurnEnd):
             self._require(self.turn is not None, record, "outside a turn")
             self._require(self.generated > 0 or record.reason == "cut", record, "without a token")
-            self.turn, self.turns = None, self.turns + 1
+            self.turn, self.turns, self.prompt_end = None, self.turns + 1, 0
         else:
             self._require(record.length <= len(self.tokens), record, f"with {len(self.tokens)} tokens")
             del self.tokens[record.length :]
-            self.turn, self.cached = None, min(self.cached, record.length)
+            self.turn, self.prompt_end, self.cached = None, 0, min(self.cached, record.length)
             self.adopted = min(self.adopted, record.length)
             self.prefills = [
                 Prefill(p.first, min(p.end, record.length), p.chunk) for p in self.prefills if p.first < record.length

@@ -104,8 +104,8 @@ class SessionSteps:
 
     @property
     def unfinished(self) -> Turn | None:
-        """The turn that was under way when the session was last closed or cut off."""
-        return self._state.turn
+        """The turn that was under way when the session was last closed or cut off, if its prompt is known."""
+        return self._state.turn if self._state.prompt_end else None
 
     def restore(self) -> Restored:
         """Brings the cache to where the journal is, computing again what is missing in the pieces it was computed in.
@@ -158,8 +158,8 @@ class SessionSteps:
     def go_on(self, *, ends: Collection[int] = (), on_token: OnToken | None = None) -> Reply:
         """Finishes the turn under way; the reply has all its tokens. UserError when there is none."""
         self._require_open()
-        turn = self._state.turn
-        if turn is None or not self._state.prompt_end:
+        turn = self.unfinished
+        if turn is None:
             raise UserError("no turn is under way in this session; give a prompt")
         if not self._in_step:
             self.restore()
