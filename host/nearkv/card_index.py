@@ -65,8 +65,8 @@ def restore(card: CardStore, sequence: CardSequence, committed: int, tail: TailR
     if sequence.record is None or sequence.committed == committed:
         return
     spills = _cut(card.layout, sequence, card.volume.index.load(sequence.record), committed)
-    groups = extents(committed, card.layout.extent_tokens)
-    card.volume.index.truncate(sequence.record, committed, spills, tail, groups)
+    size = card.layout.extent_tokens
+    card.volume.index.truncate(sequence.record, committed, spills, tail, extents(committed, size), committed // size)
     sequence.committed, sequence.tail = committed, tail
 
 
@@ -108,8 +108,9 @@ def truncate(card: CardStore, sequence: CardSequence, length: int, rows: NDArray
     if sequence.committed > length:
         tail = _write_tail_pages(card, sequence, unit, rows) if rows is not None and unit < length else None
         try:
+            size = card.layout.extent_tokens
             spills = _cut(card.layout, sequence, card.volume.index.load(sequence.record), unit)
-            card.volume.index.truncate(sequence.record, unit, spills, tail, extents(unit, card.layout.extent_tokens))
+            card.volume.index.truncate(sequence.record, unit, spills, tail, extents(unit, size), unit // size)
         except BaseException:
             if tail and not sequence.tail:
                 card.volume.release(tail.place, len(sequence.heads))
@@ -178,7 +179,7 @@ def clone(card: CardStore, sequence: CardSequence, name: str, used_ns: int) -> i
             card.volume.release(place, heads)
         raise
     for place in groups[:full]:
-        card.volume.hold(place)
+        card.share(place)
     return number
 
 

@@ -133,6 +133,12 @@ class CardStore:
             return group.writer is sequence and stored >= group.frozen
         return group.users == 1 or (group.writer in (sequence, None) and stored >= group.frozen)
 
+    def share(self, place: Place) -> None:
+        """One more name in the index has the full extent at `place`: whoever has it open writes there no more."""
+        self.volume.hold(place)
+        for group in {id(group): group for s in self.sequences for group in s.groups if group.place == place}.values():
+            group.frozen = group.first - group.first % self.layout.extent_tokens + self.layout.extent_tokens
+
     def fork(self, sequence: CardSequence) -> CardSequence:
         """A sequence without a name that shares the groups of this one, whose layers all hold the same whole units. Its
         tail is empty."""

@@ -87,4 +87,4 @@ def _begin(card: CardStore, layout: ModelLayout, donor: SequenceRecord, name: st
     )
     card.volume.index.insert(record)
     for place in record.groups:
-        card.volume.hold(place)
+        card.share(place)

@@ -262,9 +262,10 @@ class VolumeIndex:
             self._set_tail(sequence, tail)
 
     def truncate(
-        self, sequence: int, stored: int, spills: Sequence[SpillRecord], tail: TailRecord | None, groups: int
+        self, sequence: int, stored: int, spills: Sequence[SpillRecord], tail: TailRecord | None, groups: int, full: int
     ) -> None:
-        """Only whole units [0, stored) remain, described by `spills`, then `tail`; only the first `groups` groups."""
+        """Only whole units [0, stored) remain, described by `spills`, then `tail`; only the first `groups` groups, of
+        which `full` hold all their tokens: the others lose their key, which would stand for what is gone."""
         if (spills[-1].first + spills[-1].tokens if spills else 0) != stored:
             raise ValueError(f"the spills do not end at {stored}")
         with self._transaction():
@@ -272,6 +273,7 @@ class VolumeIndex:
             rows = [(sequence, s.first, s.tokens, s.crcs) for s in spills]
             self._db.executemany("INSERT INTO spills VALUES (?, ?, ?, ?)", rows)
             self._db.execute("DELETE FROM extent_groups WHERE sequence = ? AND extent >= ?", (sequence, groups))
+            self._db.execute("UPDATE extent_groups SET key = NULL WHERE sequence = ? AND extent >= ?", (sequence, full))
             self._db.execute("UPDATE sequences SET tail_tokens = 0 WHERE id = ?", (sequence,))
             if tail:
                 self._set_tail(sequence, tail)

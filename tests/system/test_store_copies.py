@@ -159,3 +159,29 @@ def test_what_cannot_be_forked_is_refused(mirror: Mirror) -> None:
     with pytest.raises(UserError, match="has no name"):
         mirror.store.fork_named(mirror.store.add_sequence(), "b")
     assert mirror.store.names() == ("a",)
+
+
+@pytest.mark.parametrize("shared", ["forked", "labelled"])
+def test_a_crop_of_the_first_owner_leaves_those_alone_that_share(mirror: Mirror, shared: str, tmp_path: Path) -> None:
+    first = grown(mirror, "a", 300)
+    if shared == "forked":
+        mirror.store.fork_named(first, "b")
+        second = mirror.copied(first, mirror.store.open_sequence("b"))
+    else:
+        mirror.store.label(first, keys(256))
+        second = mirror.copied(first, mirror.store.add_sequence("b", keys=keys(256)), 256)
+    mirror.crop(first, 70)
+    mirror.append([first], 100)
+    mirror.store.flush()
+    for sequence in (first, second):
+        mirror.check_rows(sequence)
+        mirror.query([sequence])
+
+
+def test_an_extent_that_was_cropped_and_filled_again_is_not_found_under_its_old_key(mirror: Mirror) -> None:
+    first = grown(mirror, "a", 300)
+    mirror.store.label(first, keys(256))
+    mirror.crop(first, 200)
+    mirror.append([first], 100)  # the second extent is full again, with other rows
+    mirror.store.flush()
+    assert mirror.store.length(mirror.store.add_sequence("b", keys=keys(256))) == 128

@@ -71,12 +71,12 @@ def test_a_spill_forgets_the_partial_unit_but_not_its_place(index: VolumeIndex) 
 
 def test_truncation_replaces_everything_at_once(index: VolumeIndex) -> None:
     number = filled(index)
-    index.truncate(number, 64, [SpillRecord(0, 32, b"one"), SpillRecord(32, 32, b"tw")], TAIL, 1)
+    index.truncate(number, 64, [SpillRecord(0, 32, b"one"), SpillRecord(32, 32, b"tw")], TAIL, 1, 0)
     record = index.load(number)
     assert (record.stored, record.tokens, record.groups) == (64, 69, (Place(0, 3),))
     with pytest.raises(ValueError, match="do not end at 96"):
-        index.truncate(number, 96, record.spills, None, 1)
-    index.truncate(number, 0, [], None, 0)
+        index.truncate(number, 96, record.spills, None, 1, 0)
+    index.truncate(number, 0, [], None, 0, 0)
     assert index.load(number).tokens == 0
 
 
