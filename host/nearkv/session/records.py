@@ -130,7 +130,7 @@ class SessionState:
 
     The K and V of tokens [0, `cached`) have been computed: the first `adopted` by another session, those in `prefills`
     together, each other one in a step of its own. The newest token is never among them, since only the step after it
-    computes them.
+    computes them. `adopting` tokens are adopted when the prompt that has them comes.
     """
 
     header: Header | None = None
@@ -139,6 +139,7 @@ class SessionState:
     prompt_end: int = 0
     cached: int = 0
     adopted: int = 0
+    adopting: int = 0
     prefills: list[Prefill] = field(default_factory=list)
     turns: int = 0
     last_sampling: Sampling = field(default_factory=Sampling)
@@ -149,48 +150,50 @@ class SessionState:
         return len(self.tokens) - self.prompt_end if self.turn is not None and self.prompt_end else 0
 
     def take(self, record: Record) -> None:
-        """JournalInvalid where the record cannot follow what came before."""
+        """JournalInvalid, and nothing taken, where the record cannot follow what came before."""
         if (self.header is None) != isinstance(record, Header):
             raise JournalInvalid(f"{type(record).__name__} at the wrong place; a journal has one header, at its start")
         if isinstance(record, Header):
             self.header = record
         elif isinstance(record, Turn):
             self._require(self.turn is None, record, "while a turn is under way")
-            self.turn, self.prompt_end, self.last_sampling = record, 0, record.sampling
+            self.turn, self.prompt_end, self.last_sampling, self.adopting = record, 0, record.sampling, 0
         elif isinstance(record, Adopted):
-            self._require(self.turn is not None and not self.tokens and not self.cached, record, "behind other tokens")
-            self.adopted = record.tokens
+            self._require(self.turn is not None and not self.tokens, record, "behind other tokens")
+            self.adopting = record.tokens
         elif isinstance(record, Prompt):
             self._require(self.turn is not None and not self.prompt_end, record, "where no prompt can be")
-            self._require(len(record.tokens) > self.adopted or bool(self.tokens), record, "shorter than what it shares")
-            self._grow(record.tokens)
-            if not self.cached:
-                self.cached = self.adopted
+            self._require(len(record.tokens) > self.adopting, record, "shorter than what it shares")
+            self._room(len(record.tokens))
+            self.tokens.extend(record.tokens)
+            if self.adopting:
+                self.cached = self.adopted = self.adopting
+                self.adopting = 0
             self.prompt_end = len(self.tokens)
         elif isinstance(record, Token):
             self._require(self.turn is not None and self.prompt_end > 0, record, "before any prompt")
             assert self.turn is not None
+            self._room(1)
             if not self.generated:
                 self.prefills.append(Prefill(self.cached, self.prompt_end, self.turn.chunk))
             self.cached = len(self.tokens)
-            self._grow((record.token,))
+            self.tokens.append(record.token)
         elif isinstance(record, TurnEnd):
             self._require(self.turn is not None, record, "outside a turn")
             self._require(self.generated > 0 or record.reason == "cut", record, "without a token")
-            self.turn, self.turns, self.prompt_end = None, self.turns + 1, 0
+            self.turn, self.turns, self.prompt_end, self.adopting = None, self.turns + 1, 0, 0
         else:
             self._require(record.length <= len(self.tokens), record, f"with {len(self.tokens)} tokens")
             del self.tokens[record.length :]
             self.turn, self.prompt_end, self.cached = None, 0, min(self.cached, record.length)
-            self.adopted = min(self.adopted, record.length)
+            self.adopted, self.adopting = min(self.adopted, record.length), 0
             self.prefills = [
                 Prefill(p.first, min(p.end, record.length), p.chunk) for p in self.prefills if p.first < record.length
             ]
 
-    def _grow(self, tokens: tuple[int, ...]) -> None:
-        if len(self.tokens) + len(tokens) > TOKENS_MAX:
+    def _room(self, tokens: int) -> None:
+        if len(self.tokens) + tokens > TOKENS_MAX:
             raise JournalInvalid(f"more than {TOKENS_MAX} tokens")
-        self.tokens.extend(tokens)
 
     def _require(self, fits: bool, record: Record, where: str) -> None:
         if not fits:

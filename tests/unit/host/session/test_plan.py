@@ -6,7 +6,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from nearkv.session.plan import Forward, Plan, plan
-from nearkv.session.records import Crop, Header, Prompt, Record, Sampling, SessionState, Token, Turn, TurnEnd, replay
+from nearkv.session.records import (
+    Adopted,
+    Crop,
+    Header,
+    Prompt,
+    Record,
+    Sampling,
+    SessionState,
+    Token,
+    Turn,
+    TurnEnd,
+    replay,
+)
 
 HEADER = Header("trip", "default", "0123456789abcdef", "tiny", "2026-01-02T03:04:05Z")
 
@@ -68,6 +80,10 @@ def test_what_is_computed_again_is_computed_in_the_same_pieces(
 
 def _state(*records: Record) -> SessionState:
     return replay([HEADER, *records])
+
+
+def test_shared_tokens_whose_prompt_never_came_are_dropped() -> None:
+    assert plan(_state(Turn(Sampling(), 9), Adopted(128)), 128) == Plan(0, ())
 
 
 def test_a_tail_is_computed_token_by_token() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nearkv.session.frames import Frame
 from nearkv.session.records import (
+    Adopted,
     Crop,
     Header,
     JournalInvalid,
@@ -45,6 +46,7 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.builds(Token, TOKENS),
     st.builds(TurnEnd, st.sampled_from(["end", "length", "cut"])),
     st.builds(Crop, st.integers(0, 2**40)),
+    st.builds(Adopted, st.integers(0, 2**40)),
 )
 
 
@@ -122,6 +124,18 @@ def test_a_prompt_alone_has_computed_nothing() -> None:
     assert (state.cached, state.generated, state.prompt_end, state.prefills) == (0, 0, 3, [])
 
 
+def test_adopted_tokens_count_with_the_prompt_that_has_them() -> None:
+    begun: list[Record] = [HEADER, Turn(Sampling(), 9), Adopted(3)]
+    assert (replay(begun).cached, replay(begun).adopted) == (0, 0)
+    state = replay([*begun, Prompt((1, 2, 3, 4))])
+    assert (state.cached, state.adopted) == (3, 3)
+    # Cut off before its prompt came, the next turn begins with nothing, and may be shorter.
+    state = replay([*begun, TurnEnd("cut"), Turn(Sampling(), 9), Prompt((7, 8))])
+    assert (state.tokens, state.cached, state.adopted) == ([7, 8], 0, 0)
+    state = replay([*begun, Crop(0), Turn(Sampling(), 9), Prompt((7, 8))])
+    assert (state.cached, state.adopted) == (0, 0)
+
+
 def test_crop_inside_a_prefill_and_behind_it() -> None:
     records: list[Record] = [HEADER, Turn(Sampling(), 9), Prompt((1, 2, 3)), Token(4), Token(5), TurnEnd("length")]
     state = replay([*records, Crop(2)])
@@ -144,6 +158,7 @@ def test_crop_inside_a_prefill_and_behind_it() -> None:
         ([HEADER, Turn(Sampling(), 9), Prompt((1,)), Prompt((2,))], "where no prompt can be"),
         ([HEADER, Turn(Sampling(), 9), Prompt((1,)), TurnEnd("end")], "without a token"),
         ([HEADER, TurnEnd("end")], "outside a turn"),
+        ([HEADER, Turn(Sampling(), 9), Adopted(2), Prompt((1, 2))], "shorter than what it shares"),
         ([HEADER, Crop(1)], "with 0 tokens"),
     ],
 )
