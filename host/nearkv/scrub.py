@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads every page that a volume's index names and compares it with its checksum. Changes nothing and needs no card.
 
-It may run while another process writes the volume: a page that the index names is never written again. Space that is
-given back meanwhile may be, so a page that differs counts only if the index still names it afterwards.
+It may run while another process writes the volume: a page that the index names is never written again. Pages that
+were given back or cut off meanwhile may be, so one that differs counts only if the index still names it with the same
+checksum afterwards.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
 _READ_NBYTES = 1 << 20
 
 OnRead = Callable[[int], None]
+
+# A bad page, and where its checksum stands in its run.
+_Bad = tuple["BadPage", tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,10 @@ class _Run:
     token: int
     crcs: NDArray[np.uint32]
     stride: int
+
+    @property
+    def where(self) -> tuple[Place, bytes, int]:
+        return self.place, self.tag, self.offset
 
     @property
     def nbytes(self) -> int:
@@ -130,19 +138,19 @@ class Scrubber:
         if record is None:
             raise KeyError(f"no sequence is named {name!r}")
         runs = list(self._runs(record))
-        bad: list[tuple[_Run, BadPage]] = []
+        bad: list[tuple[_Run, _Bad]] = []
         step = 2 * self._requests.depth
         for first in range(0, len(runs), step):
             some = runs[first : first + step]
-            found: list[list[BadPage]] = [[] for _ in some]
+            found: list[list[_Bad]] = [[] for _ in some]
             self._requests.run([partial(self._note, record, *work) for work in zip(some, found, strict=True)])
             for run, pages in zip(some, found, strict=True):
                 bad += [(run, page) for page in pages]
                 if on_read is not None:
                     on_read(run.nbytes)
         now = self._index.find(name) if bad else None
-        named = set(_places(now)) if now is not None else set()
-        still = [page for run, page in bad if (run.place, run.tag) in named]
+        named = {run.where: run.crcs for run in self._runs(now)} if now is not None else {}
+        still = [page for run, (page, at) in bad if _same(run.crcs, named.get(run.where), at)]
         still.sort(key=lambda page: (page.token, page.layer, page.head, page.is_value))
         return Scrubbed(sum(run.nbytes for run in runs), tuple(still))
 
@@ -151,10 +159,10 @@ class Scrubber:
         layout, heads = self.layout, len(record.heads)
         out = np.zeros((heads, 2, record.tokens, layout.d_pad), np.float16)
         for run in self._runs(record, layer):
-            bad: list[BadPage] = []
+            bad: list[_Bad] = []
             view = self._check(record, run, bad)
             if bad:
-                raise PageMismatch(str(bad[0]), path=str(self.folder))
+                raise PageMismatch(str(bad[0][0]), path=str(self.folder))
             inside = layer - run.layer
             got = np.frombuffer(view, np.float16).reshape(run.crcs.shape[0], heads, 2, -1, layout.d_pad)[inside]
             count = min(got.shape[2], record.tokens - run.token)
@@ -186,10 +194,10 @@ class Scrubber:
             crcs = crcs.reshape(layout.layers, heads, 2, layout.unit_pages)
             yield _Run(tail.place, b"", tail.part * crcs.size * PAGE_BYTES, 0, tail.first, crcs, layout.unit_pages)
 
-    def _note(self, record: SequenceRecord, run: _Run, bad: list[BadPage]) -> None:
+    def _note(self, record: SequenceRecord, run: _Run, bad: list[_Bad]) -> None:
         self._check(record, run, bad)
 
-    def _check(self, record: SequenceRecord, run: _Run, bad: list[BadPage]) -> memoryview:
+    def _check(self, record: SequenceRecord, run: _Run, bad: list[_Bad]) -> memoryview:
         """The pages of a run; those that are bad go to `bad`."""
         file = self._file(run.place)
         view = aligned_buffer(run.nbytes)
@@ -202,10 +210,11 @@ class Scrubber:
         found = page_crcs(view).reshape(layers, heads, kinds, run.stride)[..., :pages]
         wrong = np.ones_like(found, bool) if error else found != run.crcs
         page_tokens = self.layout.unit_tokens / self.layout.unit_pages
-        for layer, head, kind, page in np.argwhere(wrong):
+        for at in np.argwhere(wrong):
+            layer, head, kind, page = at
             token = run.token + int(page * page_tokens)
             where = run.layer + int(layer), record.heads[head], bool(kind)
-            bad.append(BadPage(file.path, record.name, *where, token, error))
+            bad.append((BadPage(file.path, record.name, *where, token, error), tuple(map(int, at))))
         return view
 
     def _file(self, place: Place) -> PageFile:
@@ -216,7 +225,7 @@ class Scrubber:
             return self._files[place.file]
 
 
-def _places(record: SequenceRecord) -> Iterator[tuple[Place, bytes]]:
-    yield from zip(record.groups, record.tags, strict=True)
-    if record.tail:
-        yield record.tail.place, b""
+def _same(then: NDArray[np.uint32], now: NDArray[np.uint32] | None, at: tuple[int, ...]) -> bool:
+    """Whether the page is still named, with the checksum that it had."""
+    inside = now is not None and all(i < n for i, n in zip(at, now.shape, strict=True))
+    return now is not None and inside and bool(now[at] == then[at])
