@@ -21,7 +21,7 @@ from nearkv_driver.transport import Bytes
 
 from nearkv.runs import RunAllocator
 from nearkv.volume_errors import VolumeBusy, VolumeDamaged
-from nearkv.volume_identity import VolumeIdentity, read_identity, sync_folder, write_identity
+from nearkv.volume_identity import VolumeIdentity, drop_unfinished, read_identity, sync_folder, write_identity
 from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
 
 _FILE_NBYTES = 1 << 30
@@ -72,6 +72,7 @@ class Volume:
         first = not (folder / "lock").exists()
         self._lock = _lock(folder / "lock")
         try:
+            drop_unfinished(folder)
             self._open_files()
             if not found:
                 self._probe()

@@ -66,6 +66,15 @@ def read_identity(folder: Path) -> VolumeIdentity | None:
         raise VolumeDamaged(f"is not the identity of a volume: {error}", path=str(path)) from error
 
 
+def drop_unfinished(folder: Path) -> None:
+    """An identity that a crash left before it got its name is gone."""
+    path = folder / f"{FILE_NAME}.new"
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot be removed: {error.strerror}", path=str(path)) from error
+
+
 def write_identity(folder: Path, identity: VolumeIdentity) -> None:
     """Writes it whole or not at all: a new file, synced, then renamed."""
     path, new = folder / FILE_NAME, folder / f"{FILE_NAME}.new"

@@ -21,6 +21,7 @@ from nearkv_driver.syscalls import Syscalls
 from nearkv.errors import UserError
 from nearkv.session.journal import Found, Journal, read_journal, read_records
 from nearkv.session.records import Header, Record
+from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_identity import sync_folder
 
 FOLDER = "sessions"
@@ -130,12 +131,21 @@ class SessionFolder:
         mine = [e for e in entries if e.found is None or tenant in (None, _header(e.found).tenant)]
         yield from sorted(mine, key=lambda e: (e.found is None, _header(e.found).name if e.found else ""))
 
-    def remove(self, name: str, tenant: str = DEFAULT_TENANT) -> Header:
-        """The journal is gone, durably, when this returns; its K and V are the caller's to remove."""
+    def remove(self, name: str, tenant: str = DEFAULT_TENANT) -> Header | None:
+        """The journal is gone, durably, when this returns; its K and V are the caller's to remove. None where it was
+        too damaged to say which they are."""
         path = self._known(name, tenant)
-        header = _header(read_journal(path, accept_damage=True))
+        try:
+            header = _header(read_journal(path, accept_damage=True))
+        except VolumeDamaged:
+            header = None
         self._unlink(path)
         return header
+
+    def tidy(self) -> None:
+        """Files that a crash left before they got their name are gone."""
+        for path in self.path.glob("*.new"):
+            self._unlink(path)
 
     def _unlink(self, path: Path) -> None:
         try:

@@ -114,8 +114,10 @@ class SessionParts:
 
     def _remove_orphans(self) -> None:
         """K and V that no journal names: a session was being made or removed when the process ended."""
-        known = {e.found.state.header.session for e in self.folder.entries() if e.found and e.found.state.header}
-        if any(entry.found is None for entry in self.folder.entries()):
+        self.folder.tidy()
+        entries = list(self.folder.entries())
+        known = {e.found.state.header.session for e in entries if e.found and e.found.state.header}
+        if any(entry.found is None for entry in entries):
             return  # what a journal that cannot be read names is not known
         for name in self.store.names():
             if name.startswith(SEQUENCE_PREFIX) and name.removeprefix(SEQUENCE_PREFIX) not in known:

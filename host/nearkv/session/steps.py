@@ -211,7 +211,7 @@ class SessionSteps:
 
     def _write(self, record: Record) -> None:
         self._journal.append(record)
-        self._state.take(record)
+        self._state.take(record)  # no record that this refuses may come here: the journal would hold it for good
 
     def _require_open(self) -> None:
         if self._closed:

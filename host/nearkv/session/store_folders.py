@@ -111,8 +111,9 @@ class StoreFolders:
         with ExitStack() as stack:
             volumes = [stack.enter_context(closing(self._locked(folder))) for folder in self.folders]
             header = self.sessions.remove(name, tenant)
-            for volume in volumes:
-                remove_sequence(volume, SEQUENCE_PREFIX + header.session)
+            if header is not None:
+                for volume in volumes:
+                    remove_sequence(volume, SEQUENCE_PREFIX + header.session)
 
     def _summary(self, entry: Entry) -> Summary:
         if entry.found is None:
