@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -22,17 +23,21 @@ def next_token(tokens: Sequence[int]) -> int:
 
 def rows(store: KVStore, layer: int, tokens: Sequence[int]) -> NDArray[np.float16]:
     """K and V of the last of the tokens, [2, kv_heads, head_size], small whole numbers."""
-    seed = int.from_bytes(digest(tokens), "little")
-    shape = (2, store.layout.kv_heads, store.layout.head_size)
+    return _rows((2, store.layout.kv_heads, store.layout.head_size), layer, digest(tokens))
+
+
+@lru_cache(maxsize=4096)
+def _rows(shape: tuple[int, ...], layer: int, past: bytes) -> NDArray[np.float16]:
+    seed = int.from_bytes(past, "little")
     return np.random.default_rng([seed, layer]).integers(-99, 100, shape).astype(np.float16)
 
 
 class StoreNetwork:
     """`nearkv.session.steps.Network` over one open sequence; it keeps the tokens that it computed."""
 
-    def __init__(self, store: KVStore, sequence: int, tokens: Sequence[int] = ()) -> None:
-        """`tokens` are those that the sequence holds already."""
-        self.store, self.sequence, self.tokens = store, sequence, list(tokens)
+    def __init__(self, store: KVStore, sequence: int, tokens: Sequence[int] = (), *, attends: bool = True) -> None:
+        """`tokens` are those that the sequence holds already. Without `attends` rows are stored and nothing is computed."""
+        self.store, self.sequence, self.tokens, self._attends = store, sequence, list(tokens), attends
 
     @property
     def cached(self) -> int:
@@ -48,7 +53,7 @@ class StoreNetwork:
         for layer in range(self.store.layout.layers):
             new = np.stack([rows(self.store, layer, end) for end in ends], 2)
             k, v = new[0][None], new[1][None]
-            if past and len(tokens) == 1:
+            if self._attends and past and len(tokens) == 1:
                 q = np.zeros((1, self.store.layout.query_heads, 1, self.store.layout.head_size), np.float32)
                 self.store.attend(layer, [self.sequence], q, k, v, scale=0.125)
             else:
