@@ -36,7 +36,7 @@ class StoreNetwork:
     """`nearkv.session.steps.Network` over one open sequence; it keeps the tokens that it computed."""
 
     def __init__(self, store: KVStore, sequence: int, tokens: Sequence[int] = (), *, attends: bool = True) -> None:
-        """`tokens` are those that the sequence holds already. Without `attends` rows are stored and nothing is computed."""
+        """`tokens` are those that the sequence holds already. Without `attends` rows are only stored."""
         self.store, self.sequence, self.tokens, self._attends = store, sequence, list(tokens), attends
 
     @property

@@ -171,7 +171,7 @@ class Session:
         """Finishes a turn that was cut off; the reply has all its tokens, `on_text` hears the new ones."""
         parts = self._parts
         parts.begin(parts.steps.tokens)
-        watch = TurnWatch(parts.text_of, on_text)
+        watch = TurnWatch(parts.text_of, on_text, parts.steps.said)
         reply = parts.steps.go_on(ends=parts.ends, on_token=watch.token)
         parts.label()
         return watch.reply(reply.tokens, reply.reason, 0, 0)

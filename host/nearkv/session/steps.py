@@ -103,6 +103,11 @@ class SessionSteps:
         return self._state.turns
 
     @property
+    def said(self) -> tuple[int, ...]:
+        """Tokens that the turn under way has given so far."""
+        return tuple(self._state.tokens[len(self._state.tokens) - self._state.generated :])
+
+    @property
     def unfinished(self) -> Turn | None:
         """The turn that was under way when the session was last closed or cut off, if its prompt is known."""
         return self._state.turn if self._state.prompt_end else None

@@ -29,10 +29,15 @@ class SessionReply:
 class TurnWatch:
     """Text and times of one turn."""
 
-    def __init__(self, text_of: Callable[[Sequence[int]], str], on_text: OnText | None) -> None:
+    def __init__(
+        self, text_of: Callable[[Sequence[int]], str], on_text: OnText | None, said: Sequence[int] = ()
+    ) -> None:
+        """`said`: tokens of the turn that the caller knows; a character that they begin is told whole."""
         self._stream, self._text_of, self._on_text = TextStream(text_of), text_of, on_text
         self._began_s = self._first_s = self._last_s = time.perf_counter()
         self._tokens = 0
+        for token in said:
+            self._stream.push(token)
 
     def token(self, token: int) -> None:
         self._last_s = time.perf_counter()
