@@ -21,7 +21,7 @@ from nearkv_driver.errors import StorageError
 
 from nearkv.thread_io import written_nbytes
 from nearkv.volume_errors import VolumeDamaged
-from nearkv.volume_schema import check_version, upgrade
+from nearkv.volume_schema import SEALED, check_version, prepare, seal, upgrade
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class VolumeIndex:
             raise StorageError(f"cannot open the index: {error}", path=str(path)) from error
         try:
             with self._errors():
+                prepare(self._db)
                 if writable:
                     path.chmod(0o600)  # the log beside it gets the same
                     self._db.execute("PRAGMA journal_mode=WAL")
@@ -141,13 +142,13 @@ class VolumeIndex:
         """VolumeDamaged when its spills do not follow one another or a group is missing."""
         with self._errors():
             row = self._db.execute(
-                "SELECT name, heads, tail_file, tail_slot, tail_part, tail_first, tail_tokens, tail_crcs, used_ns"
-                " FROM sequences WHERE id = ?",
-                (sequence,),
+                f"SELECT {SEALED}, used_ns, seal FROM sequences WHERE id = ?", (sequence,)
             ).fetchone()
             if row is None:
                 raise KeyError(f"the index has no sequence {sequence}")
-            name, heads, file, slot, part, first, tokens, crcs, used_ns = row
+            _, name, heads, file, slot, part, first, tokens, crcs, used_ns, sealed = row
+            if seal(*row[:-2]) != sealed:
+                raise VolumeDamaged(f"the row of sequence {name!r} differs from its checksum", path=str(self._path))
             where = "WHERE sequence = ? ORDER BY"
             groups = self._db.execute(
                 f"SELECT extent, file, slot, tag, key FROM extent_groups {where} extent", (sequence,)
@@ -199,6 +200,7 @@ class VolumeIndex:
         with self._transaction():
             row = self._db.execute("INSERT INTO sequences (name, heads) VALUES (?, ?)", (name, json.dumps(list(heads))))
             assert row.lastrowid is not None
+            self._seal(row.lastrowid)
             return row.lastrowid
 
     def add_spill(
@@ -209,6 +211,7 @@ class VolumeIndex:
             self._add_groups(sequence, [(e, p, secrets.token_bytes(8), None) for e, p in groups])
             self._db.execute("INSERT INTO spills VALUES (?, ?, ?, ?)", (sequence, first, tokens, crcs))
             self._db.execute("UPDATE sequences SET tail_tokens = 0 WHERE id = ?", (sequence,))
+            self._seal(sequence)
 
     def move_group(self, sequence: int, extent: int, place: Place) -> None:
         """The group's pages are at `place` now. Nothing happens to a group that the index does not name."""
@@ -227,6 +230,7 @@ class VolumeIndex:
             )
             assert row.lastrowid is not None
             self._fill(row.lastrowid, record)
+            self._seal(row.lastrowid)
             return row.lastrowid
 
     def put(self, record: SequenceRecord) -> None:
@@ -236,6 +240,7 @@ class VolumeIndex:
                 self._db.execute(f"DELETE FROM {table} WHERE sequence = ?", (record.id,))
             self._db.execute("UPDATE sequences SET tail_file = NULL, tail_tokens = 0 WHERE id = ?", (record.id,))
             self._fill(record.id, record)
+            self._seal(record.id)
 
     def set_keys(self, sequence: int, keys: Sequence[tuple[int, bytes]]) -> None:
         """Which content whole extents have: (extent, key). A key of no group changes nothing."""
@@ -260,6 +265,7 @@ class VolumeIndex:
         """The partial unit that follows the whole ones, in place of the one before."""
         with self._transaction():
             self._set_tail(sequence, tail)
+            self._seal(sequence)
 
     def truncate(
         self, sequence: int, stored: int, spills: Sequence[SpillRecord], tail: TailRecord | None, groups: int, full: int
@@ -277,6 +283,7 @@ class VolumeIndex:
             self._db.execute("UPDATE sequences SET tail_tokens = 0 WHERE id = ?", (sequence,))
             if tail:
                 self._set_tail(sequence, tail)
+            self._seal(sequence)
 
     def delete(self, sequence: int) -> None:
         with self._transaction():
@@ -303,6 +310,9 @@ class VolumeIndex:
             "INSERT INTO extent_groups (sequence, extent, file, slot, tag, key) VALUES (?, ?, ?, ?, ?, ?)",
             [(sequence, extent, place.file, place.slot, tag, key) for extent, place, tag, key in groups],
         )
+
+    def _seal(self, sequence: int) -> None:
+        self._db.execute(f"UPDATE sequences SET seal = row_seal({SEALED}) WHERE id = ?", (sequence,))
 
     def _set_tail(self, sequence: int, tail: TailRecord) -> None:
         self._db.execute(

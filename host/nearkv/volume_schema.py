@@ -9,6 +9,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from nearkv_driver.checksum import crc32c
+
 from nearkv.volume_errors import VolumeMismatch
 
 VERSION = 2
@@ -34,8 +36,25 @@ ALTER TABLE extent_groups ADD COLUMN key BLOB;
 UPDATE extent_groups SET tag = randomblob(8);
 CREATE INDEX groups_by_key ON extent_groups (key) WHERE key IS NOT NULL;
 ALTER TABLE sequences ADD COLUMN used_ns INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sequences ADD COLUMN seal INTEGER NOT NULL DEFAULT 0;
+UPDATE sequences SET seal = row_seal(
+    id, name, heads, tail_file, tail_slot, tail_part, tail_first, tail_tokens, tail_crcs);
 """,
 )
+
+
+# What the seal of a sequence's row covers: everything that no checksum of a page would show to be wrong.
+SEALED = "id, name, heads, tail_file, tail_slot, tail_part, tail_first, tail_tokens, tail_crcs"
+
+
+def seal(*values: object) -> int:
+    """CRC-32C of a row's values, each with its type."""
+    return crc32c(repr(values).encode("utf-8", "surrogateescape"))
+
+
+def prepare(db: sqlite3.Connection) -> None:
+    """`row_seal` may be used in statements."""
+    db.create_function("row_seal", -1, seal, deterministic=True)
 
 
 def check_version(db: sqlite3.Connection, path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_index import Place, SpillRecord, TailRecord, VolumeIndex
+from nearkv.volume_schema import SEALED, prepare
 from nearkv_driver.errors import StorageError
 
 TAIL = TailRecord(Place(0, 9), 1, 64, 5, b"tail")
@@ -112,11 +113,30 @@ def test_gaps_are_noticed(index: VolumeIndex, path: Path, change: str, text: str
         index.load(number)
 
 
+def reseal(db: sqlite3.Connection) -> None:
+    """As whoever changes a row on purpose does; what is in it is then to be judged by itself."""
+    prepare(db)
+    db.execute(f"UPDATE sequences SET seal = row_seal({SEALED})")
+
+
+@pytest.mark.parametrize(
+    "change", ["id = 3", "name = 'b'", "heads = '[0]'", "tail_tokens = tail_tokens + 1", "tail_part = 0", "seal = 0"]
+)
+def test_a_row_that_is_not_what_was_written_is_noticed(index: VolumeIndex, path: Path, change: str) -> None:
+    number = filled(index)
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA foreign_keys=OFF")
+        db.execute(f"UPDATE sequences SET {change}")
+    with pytest.raises(VolumeDamaged, match="differs from its checksum"):
+        index.load(3 if change == "id = 3" else number)
+
+
 @pytest.mark.parametrize("heads", ["[0, 1", "7", '["0"]'])
 def test_heads_that_are_no_list_are_noticed(index: VolumeIndex, path: Path, heads: str) -> None:
     number = filled(index)
     with sqlite3.connect(path) as db:
         db.execute("UPDATE sequences SET heads = ?", (heads,))
+        reseal(db)
     with pytest.raises(VolumeDamaged, match="has KV heads"):
         index.load(number)
 
@@ -145,6 +165,7 @@ def test_values_of_other_types_are_noticed(index: VolumeIndex, path: Path, chang
     index.set_tail(number, TAIL)
     with sqlite3.connect(path) as db:
         db.execute(f"UPDATE {change}")
+        reseal(db)
     with pytest.raises(VolumeDamaged, match="sequence 'a' has"):
         index.load(number)
 
