@@ -41,6 +41,7 @@ class Plain:
     chunk: int = 0
     left: int = 0
     said: int = 0
+    cropped: bool = False
 
     def begin(self, prompt: list[int], count: int, chunk: int, sampling: Sampling) -> None:
         self.tokens += prompt
@@ -60,6 +61,7 @@ class Plain:
     def crop(self, length: int) -> None:
         del self.tokens[length:]
         self.left = self.said = 0
+        self.cropped = True
         if self.network.cached > length:
             self.network.crop(length)
 
@@ -79,6 +81,14 @@ class SessionMachine(RuleBasedStateMachine):
         if self.session is not None:
             self.session.close()
         self._temporary.cleanup()
+
+    @precondition(lambda self: self.session is None)
+    @rule(name=NAMES, share=st.floats(0, 1))
+    def pages_are_lost(self, name: str, share: float) -> None:
+        """Bad ones, which opening drops. What a crop left of a prefill cannot be computed again to the last bit."""
+        if name in self.plain and not self.plain[name].cropped:
+            cells = self.media[name].cells
+            del cells[int(share * len(cells)) :]
 
     @precondition(lambda self: self.session is None)
     @rule(name=NAMES, every=st.sampled_from([0, 1, 3]))
@@ -228,7 +238,7 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSessions = SessionMachine.TestCase
-TestSessions.settings = settings(max_examples=40, stateful_step_count=25)
+TestSessions.settings = settings(max_examples=100, stateful_step_count=25)
 
 
 @pytest.mark.soak
