@@ -26,6 +26,8 @@ COMMON_OPTIONS: Mapping[str, tuple[str, ...] | None] = {
     "staging": None,  # card memory for pages that are read when they are needed: a size
     "reads": None,  # requests to the drive in flight
     "prefetch": ("on", "off"),
+    "quota": None,  # most that the volume's data files may have: a size
+    "evict": ("off", "lru"),
 }
 _SCHEMES = {
     "sw_emu": "nearkv_emulation.card:open_card",

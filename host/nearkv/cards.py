@@ -42,6 +42,9 @@ def open_cards(
     parsed = [parse_url(url) for url in urls]
     folders = [volume_folder(url) for url in parsed]
     spill_units = _spill_units(parsed)
+    for url in parsed:
+        if "quota" in url.options:
+            url.nbytes("quota", "")  # refused before any card is opened
     identities = _identities(layout, folders)
     # Every card is opened and judged before the first volume is made: a refusal by the last one leaves nothing behind.
     opened = []
@@ -60,13 +63,23 @@ def open_cards(
         place = _temporary(stack) if folder is None else folder
         direct = url.option("io", "direct") == "direct"
         drive = open_drive(url, syscalls if syscalls is not None else SystemCalls())
-        volume = Volume(place, identity, layout.slot_nbytes, direct=direct, syscalls=drive.calls)
+        quota = url.nbytes("quota", "1") if "quota" in url.options else None
+        volume = Volume(place, identity, layout.slot_nbytes, direct=direct, syscalls=drive.calls, quota_nbytes=quota)
         stack.callback(volume.close)
         card = CardStore(device, volume, layout, options, p2p=p2p, spill_units=spill_units, record_read=told)
         card.endurance_nbytes = drive.endurance_nbytes
         stack.callback(card.stop)
         cards.append(card)
     return cards
+
+
+def evicts(urls: Sequence[str]) -> bool:
+    """Whether closed sequences may go when space is short: of a whole store or not at all, since their pages lie on all
+    cards."""
+    given = {parse_url(url).option("evict", "off") for url in urls}
+    if len(given) > 1:
+        raise UserError("evict=lru on some cards only: all cards of a store have the same")
+    return given == {"lru"}
 
 
 def _spill_units(urls: Sequence[CardUrl]) -> int:

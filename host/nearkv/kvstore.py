@@ -8,8 +8,8 @@ either does all it says or raises and leaves lengths and stored rows as they wer
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from nearkv import checks, copies, forks, sessions, spill
 from nearkv.attend_call import Query, attend, guess
 from nearkv.card_store import CardStore
-from nearkv.cards import open_cards
+from nearkv.cards import evicts, open_cards
 from nearkv.counters import card_stats
 from nearkv.errors import UserError
+from nearkv.eviction import Eviction, touch
 from nearkv.fetches import Wave
 from nearkv.forecast import Call, Forecast
 from nearkv.layout import ModelLayout
@@ -58,6 +59,8 @@ class KVStore:
         self._sequences: dict[int, SequenceState] = {}
         self._next_id = 0
         self._buffer = WriteBuffer(cards[0].spill_units)
+        self._eviction: Eviction | None = None
+        self._making: set[str] = set()  # names that a call under way makes or copies
         requests = [resources.enter_context(closing(Requests(f"requests of {c.device.url}"))) for c in cards]
         for writer in writers:
             resources.callback(writer.close)
@@ -85,9 +88,13 @@ class KVStore:
         UserError or ValueError for a bad URL, a volume made for something else, or the same volume twice.
         """
         with ExitStack() as stack:
+            evicts(cards)  # refused before any card is opened
             opened = open_cards(layout, cards, stack, syscalls, timeline)
             writers = [writer(f"writer of {card.device.url}") for card in opened]
-            return cls(layout, opened, writers, stack.pop_all(), timeline)
+            store = cls(layout, opened, writers, stack.pop_all(), timeline)
+        if evicts(cards):
+            store._eviction = Eviction(store._cards, store._open_names, store._evict)
+        return store
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +153,8 @@ class KVStore:
         if not parent.complete:
             raise UserError(f"sequence {sequence} is in the middle of a step; fork it when all layers hold the same")
         self._flush_named([sequence])
-        copies.fork_named(parent, name)
+        with self._held(name):
+            copies.fork_named(parent, name)
 
     def fork(self, sequence: int) -> int:
         """A new sequence without a name that begins with all tokens of this one; from here on each goes its own way.
@@ -171,7 +179,10 @@ class KVStore:
         for state in self._sequences.values():
             if state.name == name:
                 raise UserError(f"the sequence named {name!r} is open already, as {state.id}")
-        return self._enter(sessions.load(self._next_id, name, self._cards, self.layout, self._buffer))
+        with self._held(name):
+            sequence = self._enter(sessions.load(self._next_id, name, self._cards, self.layout, self._buffer))
+        touch([self._sequences[sequence]])
+        return sequence
 
     def names(self) -> tuple[str, ...]:
         """Names of all sequences on the volumes."""
@@ -293,6 +304,7 @@ class KVStore:
         space there is free again."""
         state = self._state(sequence)
         self._flush_named([sequence])
+        touch([state])
         self._release(state)
 
     def close(self) -> None:
@@ -305,6 +317,7 @@ class KVStore:
             return
         try:
             self.flush()
+            touch(self._sequences.values())
         finally:
             self._sequences.clear()
             self._resources.close()
@@ -320,8 +333,24 @@ class KVStore:
             write_buffer_peak_nbytes=self._buffer.peak_nbytes,
             read_back_nbytes=sum(card.read_back_nbytes for card in self._cards),
             write_buffer_limit_nbytes=self._buffer.limit_nbytes,
+            evicted=len(self._eviction.evicted) if self._eviction else 0,
             **self._spiller.figures(),
         )
+
+    def _open_names(self) -> set[str]:
+        return self._making | {state.name for state in self._sequences.values() if state.name is not None}
+
+    def _evict(self, name: str) -> None:
+        sessions.delete(name, self._cards)
+
+    @contextmanager
+    def _held(self, name: str) -> Iterator[None]:
+        """The name is as good as open."""
+        self._making.add(name)
+        try:
+            yield
+        finally:
+            self._making.discard(name)
 
     def _check_new(self, name: str) -> None:
         checks.check_name(name)

@@ -117,6 +117,8 @@ def rows(result: GenerationResult) -> list[Row]:
         share = _per_token(streamed, result)
         table.append(Row("streamed", f"{human_bytes(streamed)} that card memory does not hold{share}; {ahead}"))
     table += [Row(f"kernel of {short_url(card.url)}", _time(card)) for card in stats.cards if card.kernel_cycles]
+    if stats.evicted:
+        table.append(Row("evicted", f"K and V of {stats.evicted} sessions, unused for longest: space was short"))
     table += [Row(f"path of {short_url(card.url)}", _path(card)) for card in stats.cards]
     if saturated := _total(stats, "saturated_jobs"):
         table.append(Row("saturated scores", f"in {saturated} jobs: the attention there is clipped"))
@@ -168,6 +170,7 @@ def document(result: GenerationResult) -> dict[str, Any]:
             "waits": stats.spill_waits,
             "wait_seconds": stats.spill_wait_s,
         },
+        "evicted_sequences": stats.evicted,
         "cards": [_card_document(card) for card in stats.cards],
     }
 

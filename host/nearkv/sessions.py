@@ -6,6 +6,7 @@ A sequence without a name has no index rows; for it, only crop does something.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -263,7 +264,7 @@ def create(state: SequenceState, name: str) -> None:
     """Enters a new sequence into the index of every card that holds part of it; takes it back when one fails."""
     try:
         for part in state.parts:
-            part.data.record = part.card.volume.index.create(name, part.data.heads)
+            part.data.record = part.card.volume.index.create(name, part.data.heads, time.time_ns())
     except StorageError:
         for part in state.parts:
             if part.data.record is not None:

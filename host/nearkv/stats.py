@@ -63,7 +63,8 @@ class StoreStats:
     payload_written: K and V rows written to volumes, without the zeros that fill a page. write_buffer: rows in host RAM
     that are newer than the last unit on flash, and the copies that are being written; limit: what they cannot exceed.
     read_back: K and V that came back to the host. spills: those that ended well, that failed, that are under way.
-    spill_waits: attend calls that stood still because a drive was behind, and for how long.
+    spill_waits: attend calls that stood still because a drive was behind, and for how long. evicted: closed sequences
+    that went to make room.
     """
 
     cards: tuple[CardStats, ...]
@@ -79,6 +80,7 @@ class StoreStats:
     spills_in_flight: int = 0
     spill_waits: int = 0
     spill_wait_s: float = 0.0
+    evicted: int = 0
 
 
 def link_nbytes(layout: ModelLayout, query_tokens: int, new_tokens: int) -> int:

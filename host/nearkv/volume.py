@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from nearkv_driver.syscalls import Syscalls
 from nearkv_driver.transport import Bytes
 
 from nearkv.runs import RunAllocator
-from nearkv.volume_errors import VolumeBusy, VolumeDamaged
+from nearkv.volume_errors import QuotaExceeded, VolumeBusy, VolumeDamaged
 from nearkv.volume_identity import VolumeIdentity, drop_unfinished, read_identity, sync_folder, write_identity
 from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
 
@@ -50,15 +51,21 @@ class Volume:
         *,
         direct: bool = True,
         syscalls: Syscalls | None = None,
+        quota_nbytes: int | None = None,
     ) -> None:
-        """Opens or creates. VolumeMismatch before any write when the folder was made for something else."""
+        """Opens or creates. VolumeMismatch before any write when the folder was made for something else.
+
+        quota_nbytes: data files never grow beyond it; what they have already stays usable.
+        """
         found = read_identity(folder)
         if found:
             identity.check(found, folder)
         if not folder.parent.is_dir():
             raise StorageError(f"its parent folder {folder.parent} does not exist", path=str(folder))
         self.folder, self.direct, self._syscalls = folder, direct, syscalls
-        self._slot_nbytes = slot_nbytes
+        self._slot_nbytes, self._quota_nbytes = slot_nbytes, quota_nbytes
+        # Asked when a run of so many slots cannot be had: True when it has given some back, so that another try may do.
+        self.make_room: Callable[[int], bool] | None = None
         self._file_slots = max(_FILE_NBYTES // slot_nbytes, identity.kv_heads)
         self._files: list[_DataFile] = []
         self._torn: dict[Place, int] = {}
@@ -133,6 +140,15 @@ class Volume:
 
     def take(self, count: int) -> Place:
         """A run of `count` slots; files grow as needed. StorageError names file and free space when they cannot."""
+        while True:
+            try:
+                return self._take(count)
+            except StorageError as error:
+                full = isinstance(error, QuotaExceeded) or error.errno_name == "ENOSPC"
+                if not full or self.make_room is None or not self.make_room(count):
+                    raise
+
+    def _take(self, count: int) -> Place:
         for i, file in enumerate(self._files):
             slot = file.runs.take(count)
             if slot is not None:
@@ -230,6 +246,16 @@ class Volume:
         file = self._files[-1]
         most = self._file_slots - file.runs.slots
         step = min(most, max(count, min(file.runs.slots, _GROW_NBYTES // self._slot_nbytes)))
+        if self._quota_nbytes is not None:
+            left = self._quota_nbytes // self._slot_nbytes - sum(f.runs.slots for f in self._files)
+            if left < count:
+                raise QuotaExceeded(
+                    self._path(len(self._files) - 1),
+                    needed=count * self._slot_nbytes,
+                    free=self.free_nbytes + max(0, left) * self._slot_nbytes,
+                    quota=self._quota_nbytes,
+                )
+            step = min(step, left)
         for slots in (step, count):
             try:
                 file.pages.grow((file.runs.slots + slots) * self._slot_nbytes)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from nearkv_driver.errors import StorageError
 
 from nearkv.errors import UserError
@@ -28,6 +30,19 @@ class VolumeBusy(StorageError):
 
 class VolumeDamaged(StorageError):
     """The volume's own files contradict each other or cannot be read as what they are."""
+
+
+class QuotaExceeded(StorageError):
+    """The volume may not grow as much as is needed; `free` bytes are left, perhaps not in one piece."""
+
+    def __init__(self, path: Path, *, needed: int, free: int, quota: int) -> None:
+        super().__init__(
+            f"the volume's quota of {quota} bytes is used up: {needed} bytes needed in one piece, {free} free; remove "
+            "sessions, or raise quota= or add evict=lru in the card's URL",
+            path=str(path),
+            nbytes=needed,
+        )
+        self.needed, self.free, self.quota = needed, free, quota
 
 
 class PageMismatch(StorageError):

@@ -196,9 +196,10 @@ class VolumeIndex:
             raise VolumeDamaged(f"sequence {name!r} has KV heads {text!r}", path=str(self._path))
         return tuple(heads)
 
-    def create(self, name: str, heads: Sequence[int]) -> int:
+    def create(self, name: str, heads: Sequence[int], used_ns: int = 0) -> int:
         with self._transaction():
-            row = self._db.execute("INSERT INTO sequences (name, heads) VALUES (?, ?)", (name, json.dumps(list(heads))))
+            values = (name, json.dumps(list(heads)), used_ns)
+            row = self._db.execute("INSERT INTO sequences (name, heads, used_ns) VALUES (?, ?, ?)", values)
             assert row.lastrowid is not None
             self._seal(row.lastrowid)
             return row.lastrowid
@@ -260,6 +261,11 @@ class VolumeIndex:
         """It was used now."""
         with self._transaction():
             self._db.execute("UPDATE sequences SET used_ns = ? WHERE id = ?", (used_ns, sequence))
+
+    def by_use(self) -> list[tuple[int, str]]:
+        """(when it was last used, name) of all sequences."""
+        with self._errors():
+            return [(row[0], row[1]) for row in self._db.execute("SELECT used_ns, name FROM sequences")]
 
     def set_tail(self, sequence: int, tail: TailRecord) -> None:
         """The partial unit that follows the whole ones, in place of the one before."""
