@@ -189,6 +189,12 @@ class KVStore:
         self._owner.check()
         return tuple(sorted({name for card in self._cards for name in card.volume.index.names()}))
 
+    def used_nbytes(self, name: str) -> int:
+        """What a named sequence takes on all volumes as of its last flush; shared pages count in full."""
+        self._owner.check()
+        found = [card.volume.index.find(name) for card in self._cards]
+        return sum(len(r.places) * len(r.heads) * self.layout.slot_nbytes for r in found if r is not None)
+
     def delete(self, name: str) -> None:
         """Removes a named sequence, which must not be open, from the volumes."""
         self._owner.check()

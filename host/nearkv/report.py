@@ -64,10 +64,10 @@ def link_ratio(stats: StoreStats) -> float | None:
     return stats.host_offload_nbytes / moved if moved else None
 
 
-def write_ratio(stats: StoreStats) -> float | None:
-    """Bytes written to data files and indexes per byte of K and V in them; None where nothing was written."""
+def write_ratio(stats: StoreStats, journal_nbytes: int = 0) -> float | None:
+    """Bytes written to data files, indexes and journal per byte of K and V in them; None where nothing was written."""
     payload = stats.payload_written_nbytes
-    written = _total(stats, "media_write_nbytes") + _total(stats, "index_write_nbytes")
+    written = journal_nbytes + _total(stats, "media_write_nbytes") + _total(stats, "index_write_nbytes")
     return written / payload if payload else None
 
 

@@ -292,3 +292,32 @@ def header_of(folder: Path, name: str) -> str:
     header = SessionFolder(folder / "card0").read(name).state.header
     assert header is not None
     return header.session
+
+
+def test_a_session_whose_k_and_v_had_to_go_is_computed_again(model: Path, tmp_path: Path) -> None:
+    slots = 16 * 2 * 2 * 128 * 128  # of one KV head, two layers
+    options = [card + f"&evict=lru&quota={slots // 4}" for card in cards(tmp_path)]
+    wanted: dict[str, tuple[int, ...]] = {}
+    for name in "abcdefab":
+        with Session.open(name, model=model, cards=options, threads=1, share=False) as session:
+            assert session.tokens == wanted.get(name, ())
+            session.say(WORDS * 2 + name, max_new_tokens=5, chat_template=False)
+            wanted[name] = session.tokens
+            evicted = session.stats().evicted
+    assert evicted
+    with StoreFolders([tmp_path / "card0", tmp_path / "card1"]) as folders:
+        assert [s.name for s in folders.summaries()] == sorted(wanted)
+        assert 0 in [s.stored_tokens for s in folders.summaries()]
+
+
+def test_a_tenant_stays_below_its_quota(opened: Callable[..., Session], tmp_path: Path) -> None:
+    with opened("first", tenant="small") as session:
+        session.say("a", max_new_tokens=2)
+    (tmp_path / "card0" / "sessions" / "tenants.toml").write_text('[small]\nquota = "512K"\n')
+    with opened("second", tenant="small") as session:
+        with pytest.raises(UserError, match=r"tenant 'small' may have 512\.0 KiB"):
+            session.say("a", max_new_tokens=900)
+        assert session.tokens == ()
+        session.say("a", max_new_tokens=2)
+    with opened("third", tenant="other") as session:
+        session.say("a", max_new_tokens=300)

@@ -11,10 +11,12 @@ from typing import Any
 
 from nearkv.errors import UserError
 from nearkv.generate import GenerationResult, OnStage
-from nearkv.report import Row, human_bytes
+from nearkv.report import Row, human_bytes, write_ratio
 from nearkv.session.chat import Session
 from nearkv.session.folder import DEFAULT_TENANT, check_label
 from nearkv.session.records import Sampling
+from nearkv.session.watch import SessionReply
+from nearkv.stats import StoreStats
 from nearkv.streaming import OnText
 from nearkv.timeline import Timeline
 
@@ -109,7 +111,7 @@ def run_turn(
                 on_text=on_text,
             )
         restored, tokens, journal = session.restored, len(session.tokens), session.journal_nbytes
-        stats = session.stats()
+        stats, torn = session.stats(), session.torn_nbytes
     result = GenerationResult(
         (reply.text,),
         (reply.tokens,),
@@ -123,12 +125,14 @@ def run_turn(
     if cut:
         words.append("the last turn had been cut off")
     taken = [f"{restored.stored} from the volumes", f"{restored.recomputed} computed again"]
-    taken += [f"{reply.shared_tokens} shared with another session"] if reply.shared_tokens else []
     taken += [f"{restored.dropped} dropped"] if restored.dropped else []
     taken += [f"{restored.lost} lost ({restored.reason})"] if restored.lost else []
+    taken += [f"{torn} bytes at the journal's end were no whole record"] if torn else []
     rows = (
         Row(f"session {options.name}", ", ".join(words)),
         Row("K and V when opened", ", ".join(taken)),
+        Row("prompt shared", _shared(reply)),
+        Row("written", _written(stats, journal)),
         Row("journal", f"{human_bytes(journal)}; a power cut may lose {_lost(options.journal_every)}, a kill none"),
     )
     document = {
@@ -145,10 +149,24 @@ def run_turn(
             "lost_reason": restored.reason,
             "shared_tokens": reply.shared_tokens,
             "journal_write_bytes": journal,
+            "write_to_payload_ratio": write_ratio(stats, journal),
+            "prompt_tokens": reply.prompt_tokens,
+            "torn_journal_bytes": torn,
             "journal_every": options.journal_every,
         }
     }
     return result, SessionTold(rows, document)
+
+
+def _shared(reply: SessionReply) -> str:
+    tokens = reply.prompt_tokens + reply.shared_tokens
+    share = f" ({reply.shared_tokens / tokens:.0%})" if tokens else ""
+    return f"{reply.shared_tokens} of {tokens} tokens with another session{share}"
+
+
+def _written(stats: StoreStats, journal: int) -> str:
+    ratio = write_ratio(stats, journal)
+    return "no K and V yet" if ratio is None else f"{ratio:.2f} bytes with index and journal per byte of K and V"
 
 
 def _lost(every: int) -> str:

@@ -153,6 +153,7 @@ class Session:
         before = parts.steps.tokens
         tokens = message_tokens(parts.tokenizer, prompt, before, parts.ends, chat_template=chat_template)
         check_context([len(before) + len(tokens)], max_new_tokens, parts.limit)
+        parts.check_quota(len(before) + len(tokens) + max_new_tokens)
         adopted = parts.begin(tokens)
         watch = TurnWatch(parts.text_of, on_text)
         reply = parts.steps.say(
@@ -187,6 +188,11 @@ class Session:
     def stats(self) -> StoreStats:
         """What was stored, moved and computed since the session was opened."""
         return self._parts.store.stats()
+
+    @property
+    def torn_nbytes(self) -> int:
+        """Bytes at the journal's end that were no whole record when the session was opened, and were cut off."""
+        return self._parts.torn_nbytes
 
     @property
     def journal_nbytes(self) -> int:

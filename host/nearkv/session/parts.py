@@ -22,6 +22,7 @@ from nearkv.kvstore import KVStore
 from nearkv.models.facts import end_tokens, position_limit
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
 from nearkv.session.keys import extent_keys
+from nearkv.session.quota import FILE_NAME, check_quota, read_quotas, session_nbytes
 from nearkv.session.records import Header, Sampling, replay
 from nearkv.session.steps import Network, Restored, SessionSteps
 
@@ -44,6 +45,7 @@ class SessionParts:
         self._stack, self._network = stack, LaterNetwork()
         self._sequence: int | None = None
         self.restored = Restored(0, 0, 0)
+        self.torn_nbytes = 0
 
     @property
     def has_sequence(self) -> bool:
@@ -53,7 +55,7 @@ class SessionParts:
         self._remove_orphans()
         if self.folder.exists(name, tenant):
             self.journal, found = self.folder.open(name, tenant=tenant, every=every)
-            state = found.state
+            state, self.torn_nbytes = found.state, found.torn_nbytes
             assert state.header is not None
             self.header: Header = state.header
         else:
@@ -81,6 +83,16 @@ class SessionParts:
         keys = extent_keys(self.layout, self.folder.salt(self.header.tenant), prompt[:-1]) if self.share else []
         self._adopt(self.store.add_sequence(self._sequence_name, keys=keys))
         return self._network.cached
+
+    def check_quota(self, tokens: int) -> None:
+        """UserError where the tenant may not have so many tokens in this session."""
+        tenant = self.header.tenant
+        quota = read_quotas(self.folder.path / FILE_NAME).get(tenant)
+        if quota is not None:
+            sessions = [e.found.state.header for e in self.folder.entries(tenant) if e.found]
+            names = [SEQUENCE_PREFIX + h.session for h in sessions if h and h.session != self.header.session]
+            others = sum(map(self.store.used_nbytes, names))
+            check_quota(tenant, quota, others=others, needed=session_nbytes(self.layout, tokens))
 
     def label(self) -> None:
         """Later sessions find what this one has stored."""

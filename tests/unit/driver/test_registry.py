@@ -44,7 +44,8 @@ def test_values_may_hold_equals_signs_and_encoded_separators() -> None:
         ("sw_emu:0?p2p=off", "p2p=off; allowed are on, bounce"),
         (
             "sw_emu:0?sdd=/x",
-            "allows ssd, io, p2p, spill, resident, staging, reads, prefetch, quota, evict, dram, base, banks, kernel, drive",
+            "allows ssd, io, p2p, spill, resident, staging, reads, prefetch, quota, evict, dram, base, banks, kernel, "
+            "drive",
         ),
         ("sw_emu:0?dram=0", "dram=0; a size above 0"),
         ("sw_emu:0?dram=4T", "dram=4T"),
