@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nearkv.adapters.transformers import NearStorageCache
+    from nearkv.session.chat import Session
 
-__all__ = ["NearStorageCache"]
+__all__ = ["NearStorageCache", "Session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -15,4 +16,8 @@ def __getattr__(name: str) -> Any:
         from nearkv.adapters.transformers import NearStorageCache
 
         return NearStorageCache
+    if name == "Session":
+        from nearkv.session.chat import Session
+
+        return Session
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,6 +9,7 @@ when it returns (WAL, synchronous=FULL). docs/volume-format.md has the order of 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sqlite3
 import threading
@@ -350,6 +351,11 @@ class VolumeIndex:
         except sqlite3.IntegrityError as error:
             raise VolumeDamaged(f"the index contradicts itself: {error}", path=str(self._path)) from error
         except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+                found = os.statvfs(self._path.parent)
+                free = found.f_bavail * found.f_frsize
+                text = f"disk full: the index needs some pages of 4096 bytes, {free} free"
+                raise StorageError(text, path=str(self._path), errno_name="ENOSPC") from error
             raise StorageError(f"the index cannot be used: {error}", path=str(self._path)) from error
         except sqlite3.DatabaseError as error:
             raise VolumeDamaged(f"not an index: {error}", path=str(self._path)) from error

@@ -164,7 +164,8 @@ class Journal:
         data = memoryview(frames.pack(kind, self._serial, self._durable, payload))
         done = 0
         while done < data.nbytes:
-            put = self._call("write", partial(self._calls.pwritev, self._fd, data[done:], self._end + done))
+            write = partial(self._calls.pwritev, self._fd, data[done:], self._end + done)
+            put = self._call("write", write, data.nbytes - done)
             if put == 0:
                 raise StorageError(f"write stalled after {done} of {data.nbytes} bytes", path=str(self.path))
             done += put
@@ -183,13 +184,17 @@ class Journal:
             raise _storage("cannot be opened", path, error) from error
         return cls(path, fd, calls, every, serial, nbytes)
 
-    def _call(self, what: str, call: Callable[[], T]) -> T:
+    def _call(self, what: str, call: Callable[[], T], nbytes: int = 0) -> T:
         while True:
             try:
                 return call()
             except InterruptedError:
                 continue
             except OSError as error:
+                if error.errno == errno.ENOSPC and nbytes:
+                    free = self._calls.free_nbytes(self._fd)
+                    what = f"{what} failed, disk full: {nbytes} bytes needed, {free} free"
+                    raise _storage(what, self.path, error) from error
                 raise _storage(f"{what} failed", self.path, error) from error
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkv.adapters.tensor_file import TensorFile, save_tensors
-from nearkv.errors import UserError, one_line
+from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
 from nearkv.layout import ModelLayout
+from nearkv.models.tensors import TensorFile, save_tensors
 from nearkv.session import frames
 from nearkv.session.folder import SEQUENCE_PREFIX, check_label
 from nearkv.session.records import Header, JournalInvalid, Record, SessionState, decode, replay
@@ -44,14 +44,7 @@ def export_session(folders: StoreFolders, name: str, tenant: str, path: Path, on
         if on_layer is not None:
             on_layer(layer)
     facts = {"format": FORMAT, "version": VERSION, "tokens": str(tokens), **_facts(layout)}
-    part = path.with_name(path.name + ".part")
-    try:
-        save_tensors(part, tensors, facts)
-        part.rename(path)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {one_line(error)}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    save_tensors(tensors, path, facts)
     return tokens
 
 
@@ -60,8 +53,7 @@ class SessionFile:
 
     def __init__(self, path: Path) -> None:
         """UserError that says what is wrong with the file."""
-        self.path = path
-        self._file = TensorFile(path)
+        self.path, self._file = path, TensorFile(path)
         try:
             self._read(self._file.facts)
         except BaseException:
@@ -79,7 +71,7 @@ class SessionFile:
 
     def rows(self, layer: int, layout: ModelLayout) -> NDArray[np.float16]:
         """[2, kv_heads, tokens, head_size], all finite."""
-        rows: NDArray[np.float16] = self._file.read(f"kv.{layer}")
+        rows: NDArray[np.float16] = self._file.tensor(f"kv.{layer}")
         wanted = (2, layout.kv_heads, self.tokens, layout.head_size)
         if rows.dtype != np.float16 or rows.shape != wanted:
             raise UserError(
@@ -112,15 +104,15 @@ class SessionFile:
                 f"{self.path}: K and V of {self.tokens} tokens, the journal accounts for {self.state.cached}"
             )
         wanted = {"journal", *(f"kv.{layer}" for layer in range(layers) if self.tokens)}
-        names = self._file.names
+        names = self._file.names()
         if names != wanted:
             odd = sorted(names ^ wanted)[0]
             raise UserError(f"{self.path}: {odd!r} is {'missing' if odd in wanted else 'not part of a session'}")
 
     def _journal(self) -> tuple[list[Record], SessionState]:
-        if "journal" not in self._file.names:
+        if "journal" not in self._file.names():
             raise UserError(f"{self.path}: 'journal' is missing")
-        data = self._file.read("journal")
+        data = self._file.tensor("journal")
         if data.dtype != np.uint8 or data.ndim != 1:
             raise UserError(f"{self.path}: the journal is {data.dtype} of {data.ndim} dimensions; bytes are expected")
         scan = frames.scan(data.tobytes())

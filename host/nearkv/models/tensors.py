@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of named arrays in the safetensors format, as UserError tells what is wrong with them. Knows no name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkv.errors import UserError, one_line
+
+
+def save_tensors(tensors: Mapping[str, NDArray[Any]], path: Path, facts: Mapping[str, str]) -> None:
+    """Writes the file whole or not at all; `facts` are text beside the arrays."""
+    from safetensors.numpy import save_file
+
+    part = path.with_name(path.name + ".part")
+    try:
+        save_file(dict(tensors), part, metadata=dict(facts))
+        part.rename(path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {one_line(error)}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class TensorFile:
+    """An open file: its `facts`, and its arrays, each read when it is asked for. A context manager."""
+
+    def __init__(self, path: Path) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            opener: Any = safe_open
+            self._file = opener(path, framework="np").__enter__()
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"{path} cannot be read: {one_line(error)}") from error
+        self.facts: dict[str, str] = self._file.metadata() or {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def names(self) -> set[str]:
+        return set(self._file.keys())
+
+    def tensor(self, name: str) -> NDArray[Any]:
+        return np.asarray(self._file.get_tensor(name))
+
+    def close(self) -> None:
+        self._file.__exit__(None, None, None)
