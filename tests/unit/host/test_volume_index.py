@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_index import Place, SpillRecord, TailRecord, VolumeIndex
 from nearkv.volume_schema import SEALED, prepare
@@ -190,3 +193,37 @@ def test_an_index_locked_by_another_is_a_storage_error(index: VolumeIndex, path:
 def test_every_commit_is_synced(index: VolumeIndex) -> None:
     assert index._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert index._db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+COLUMNS = [
+    *("sequences." + c for c in ("heads", "tail_file", "tail_slot", "tail_part", "tail_first", "tail_tokens")),
+    "sequences.tail_crcs",
+    *("extent_groups." + c for c in ("extent", "file", "slot", "tag", "key")),
+    *("spills." + c for c in ("first", "tokens", "crcs")),
+]
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(COLUMNS),
+    st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.binary(max_size=9) | st.text('[]0,"', max_size=9),
+)
+def test_a_row_of_any_values_is_loaded_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, column: str, value: object
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "index.sqlite"
+    index = VolumeIndex(path)
+    number = filled(index)
+    index.set_tail(number, TAIL)
+    table, _, name = column.partition(".")
+    with sqlite3.connect(path) as db:
+        try:
+            db.execute(f"UPDATE {table} SET {name} = ?", (value,))
+        except sqlite3.Error:
+            value = None  # the table itself refuses it
+        reseal(db)
+    with suppress(VolumeDamaged):
+        record = index.load(number)
+        assert record.tokens >= 0
+        assert all(place.file >= 0 and place.slot >= 0 for place in record.places)
+    index.close()
