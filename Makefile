@@ -72,6 +72,8 @@ bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchm
 	@$(ONE_THREAD) $(PYTHON) benchmarks/prefill_memory.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/gpu_host.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/plan_accuracy.py
+	@$(PYTHON) benchmarks/volume_churn.py
+	@$(ONE_THREAD) $(PYTHON) benchmarks/session_cost.py --out build/benchmarks/session_cost.json
 	@$(PYTHON) benchmarks/volume_read.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/spill_pause.py --drive smartssd
 
