@@ -14,6 +14,7 @@ from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 
 _EXPONENT = np.uint16(0x7C00)
+_BFLOAT_EXPONENT = np.uint16(0x7F80)
 
 
 def check_name(name: str) -> None:
@@ -34,16 +35,23 @@ def check_layer(layer: int, layout: ModelLayout) -> None:
         raise UserError(f"layer = {layer}; the model has layers 0 to {layout.layers - 1}")
 
 
-def check_kv(k: NDArray[np.float16], v: NDArray[np.float16], batch: int, layout: ModelLayout) -> None:
-    """Both float16 [batch, kv_heads, n, head_size]."""
+def check_kv(k: NDArray[np.generic], v: NDArray[np.generic], batch: int, layout: ModelLayout) -> None:
+    """Both float16 [batch, kv_heads, n, head_size]; for a bfloat16 layout uint16, the elements' bits."""
+    kind = np.float16 if layout.dtype == "float16" else np.uint16
     for name, array in (("k", k), ("v", v)):
         if not isinstance(array, np.ndarray):
             raise TypeError(f"{name} is {type(array).__name__}; a NumPy array of {layout.dtype} is expected")
-        if array.dtype != np.float16:
-            raise TypeError(f"{name} is {array.dtype}; K and V are stored as {layout.dtype}")
+        if array.dtype != kind:
+            words = "" if kind is np.float16 else ", given as uint16 words"
+            raise TypeError(f"{name} is {array.dtype}; K and V are stored as {layout.dtype}{words}")
         _shape(name, array, (batch, layout.kv_heads, None, layout.head_size))
     if k.shape != v.shape:
         raise UserError(f"k has {k.shape[2]} tokens, v has {v.shape[2]}")
+
+
+def check_attends(layout: ModelLayout) -> None:
+    if layout.dtype != "float16":
+        raise UserError(f"dtype = {layout.dtype!r}: K and V are stored and read back; attention takes float16")
 
 
 def check_q(q: NDArray[np.float32], batch: int, layout: ModelLayout, new_tokens: int | None) -> None:
@@ -91,15 +99,21 @@ def pick(array: NDArray[np.float16], picks: NDArray[np.intp] | None) -> NDArray[
     return array if picks is None else array[:, picks]
 
 
-def check_finite(k: NDArray[np.float16], v: NDArray[np.float16], layer: int, sequence: int) -> None:
+def check_finite(
+    k: NDArray[np.float16], v: NDArray[np.float16], layer: int, sequence: int, layout: ModelLayout
+) -> None:
     """[kv_heads, n, head_size] without Inf and NaN; the error names layer, sequence, KV head and value."""
+    is_half = layout.dtype == "float16"
+    exponent = _EXPONENT if is_half else _BFLOAT_EXPONENT
     for name, rows in (("K", k), ("V", v)):
-        bad = (rows.view(np.uint16) & _EXPONENT) == _EXPONENT
+        words = rows.view(np.uint16)
+        bad = (words & exponent) == exponent
         if bad.any():
             head, token, _ = np.argwhere(bad)[0]
-            value = rows[bad][0]
+            value = rows[bad][0] if is_half else (words[bad][:1].astype(np.uint32) << 16).view(np.float32)[0]
             where = f"layer {layer}, sequence {sequence}, KV head {head}, new token {token}"
-            raise UserError(f"{where}: {name} holds {value}; stored values are finite float16 (at most 65504)")
+            most = "finite float16 (at most 65504)" if is_half else "finite bfloat16"
+            raise UserError(f"{where}: {name} holds {value}; stored values are {most}")
 
 
 def _whole(name: str, number: int) -> None:

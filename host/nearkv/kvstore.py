@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from nearkv_driver.errors import DriverError
@@ -222,7 +222,10 @@ class KVStore:
         v: Halves,
         valid: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Stores k and v, float16 [batch, kv_heads, n, head_size], but for rows with `valid` [batch, n] False."""
+        """Stores k and v, float16 [batch, kv_heads, n, head_size], but for rows with `valid` [batch, n] False.
+
+        For a layout of bfloat16 they are uint16, the elements' bits; so is what `read` gives.
+        """
         checks.check_layer(layer, self.layout)
         states = self._batch(sequences)
         checks.check_kv(k, v, len(states), self.layout)
@@ -252,6 +255,7 @@ class KVStore:
         """
         checks.check_layer(layer, self.layout)
         checks.check_scale(scale, window)
+        checks.check_attends(self.layout)
         states = self._batch(sequences)
         if (k is None) != (v is None):
             raise UserError("k and v are given together or not at all")
@@ -287,7 +291,8 @@ class KVStore:
         state = self._state(sequence)
         rows = state.read(layer, 0, state.tail.end[layer], self.layout.unit_tokens)
         d = self.layout.head_size
-        return rows[:, 0, :, :d], rows[:, 1, :, :d]
+        words: Any = rows.view(np.uint16) if self.layout.dtype == "bfloat16" else rows
+        return words[:, 0, :, :d], words[:, 1, :, :d]
 
     def crop(self, sequence: int, length: int) -> None:
         """Drops all tokens from `length` on, in every layer."""
@@ -393,7 +398,8 @@ class KVStore:
         rows = []
         for i, (state, chosen) in enumerate(zip(states, picks, strict=True)):
             new_k, new_v = checks.pick(k[i], chosen), checks.pick(v[i], chosen)
-            checks.check_finite(new_k, new_v, layer, state.id)
+            new_k, new_v = new_k.view(np.float16), new_v.view(np.float16)  # 16-bit words, whatever they mean
+            checks.check_finite(new_k, new_v, layer, state.id, self.layout)
             checks.check_length(state.tail.end[layer] + new_k.shape[1], state.id)
             rows.append((new_k, new_v))
         return rows

@@ -12,7 +12,8 @@ from nearkv_driver.sizes import padded
 from nearkv.errors import UserError
 
 ELEMENT_NBYTES = 2
-DTYPES = ("float16",)
+# bfloat16 is stored and read back, as raw words of uint16; attention on it is refused for now.
+DTYPES = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)

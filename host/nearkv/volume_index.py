@@ -247,8 +247,10 @@ class VolumeIndex:
     def set_keys(self, sequence: int, keys: Sequence[tuple[int, bytes]]) -> None:
         """Which content whole extents have: (extent, key). A key of no group changes nothing."""
         with self._transaction():
-            rows = [(key, sequence, extent) for extent, key in keys]
-            self._db.executemany("UPDATE extent_groups SET key = ? WHERE sequence = ? AND extent = ?", rows)
+            rows = [(key, sequence, extent, key) for extent, key in keys]  # those that have it cost no write
+            self._db.executemany(
+                "UPDATE extent_groups SET key = ? WHERE sequence = ? AND extent = ? AND key IS NOT ?", rows
+            )
 
     def with_key(self, extent: int, key: bytes) -> list[str]:
         """Names of the sequences whose extent has this content."""

@@ -18,7 +18,7 @@ from nearkv.session.folder import SessionFolder
 from nearkv.session.records import Sampling
 from nearkv.session.store_folders import StoreFolders
 from nearkv.session.watch import TurnWatch
-from nearkv.volume_errors import VolumeBusy
+from nearkv.volume_errors import VolumeBusy, VolumeDamaged
 from nearkv_driver.errors import DriverError
 
 from tests.support.cli import run
@@ -321,3 +321,21 @@ def test_a_tenant_stays_below_its_quota(opened: Callable[..., Session], tmp_path
         session.say("a", max_new_tokens=2)
     with opened("third", tenant="other") as session:
         session.say("a", max_new_tokens=300)
+
+
+def test_a_damaged_journal_is_told_and_cut_when_asked(opened: Callable[..., Session], tmp_path: Path) -> None:
+    with opened() as session:
+        session.say(WORDS, max_new_tokens=30, chat_template=False)
+        tokens = session.tokens
+    path = SessionFolder(tmp_path / "card0").path_of("trip")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 16
+    path.write_bytes(data)
+    with pytest.raises(VolumeDamaged, match=r"record [0-9]+ at byte [0-9]+ is damaged"):
+        opened(create=False)
+    code, out, err = command(tmp_path, "sessions", "verify", "trip", "--repair", "drop")
+    assert (code, "bytes of its journal were damaged" in out) == (0, True), err
+    with opened(create=False) as session:
+        assert 0 < len(session.tokens) < len(tokens)
+        assert session.tokens == tokens[: len(session.tokens)]
+        assert session.go_on().tokens == tokens[-30:]

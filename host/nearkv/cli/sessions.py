@@ -22,9 +22,10 @@ from nearkv.errors import UserError
 from nearkv.inputs import check_cards
 from nearkv.report import Row, human_bytes
 from nearkv.session.folder import DEFAULT_TENANT
-from nearkv.session.repair import REPAIRS, fork_session, open_store, repair_session
+from nearkv.session.repair import REPAIRS, fork_session, open_store, repair_journal, repair_session
 from nearkv.session.store_folders import StoreFolders, Summary
 from nearkv.session.transfer import SessionFile, export_session, import_session
+from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_folders import volume_folder
 
 app = typer.Typer(help="Look at stored conversations, copy, check, move and remove them.", no_args_is_help=True)
@@ -200,6 +201,11 @@ def _verify(card: list[str] | None, name: str | None, tenant: str, repair: str |
         raise UserError(f"repair {repair!r}; allowed are {', '.join(REPAIRS)}")
     console, reports, left = Console(file=sys.stdout), [], 0
     with _folders(urls) as folders, Progress(Console(stderr=True)) as progress:
+        if name is not None and repair == "drop":
+            try:
+                folders.summary(name, tenant)
+            except VolumeDamaged:
+                console.print(f"{name}: {repair_journal(urls, folders, name, tenant)}", markup=False, soft_wrap=True)
         found = [folders.summary(name, tenant)] if name is not None else folders.summaries(tenant)
         total = sum(folders.nbytes(s.session) for s in found if not s.error)
         done = 0

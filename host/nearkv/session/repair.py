@@ -37,6 +37,17 @@ def fork_session(urls: Sequence[str], folders: StoreFolders, name: str, new: str
         folders.sessions.copy(header, new, session)
 
 
+def repair_journal(urls: Sequence[str], folders: StoreFolders, name: str, tenant: str) -> str:
+    """Drops what a damaged journal has from its first bad record on; what was done, in a sentence. VolumeDamaged where
+    nothing of it can be kept."""
+    with open_store(urls, folders.layout):
+        journal, found = folders.sessions.open(name, tenant=tenant, accept_damage=True)
+        journal.close()
+    return (
+        f"{found.torn_nbytes} bytes of its journal were damaged; the session has {len(found.state.tokens)} tokens now"
+    )
+
+
 def repair_session(
     urls: Sequence[str], folders: StoreFolders, summary: Summary, bad: Sequence[BadPage], how: str
 ) -> str:

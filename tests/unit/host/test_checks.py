@@ -7,17 +7,20 @@ import numpy as np
 import pytest
 from nearkv import checks
 from nearkv.errors import UserError
+from nearkv.layout import ModelLayout
 from nearkv_driver.regmap import POSITIONS_MAX
+
+LAYOUT = ModelLayout("m", 1, 4, 2, 64)
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_values_that_are_not_finite_are_named(value: float) -> None:
     k = np.full((2, 3, 64), 65504, np.float16)
     v = np.full((2, 3, 64), 6e-8, np.float16)
-    checks.check_finite(k, v, 0, 0)
+    checks.check_finite(k, v, 0, 0, LAYOUT)
     k[1, 2, 63] = value
     with pytest.raises(UserError, match=f"layer 4, sequence 7, KV head 1, new token 2: K holds {value}"):
-        checks.check_finite(k, v, 4, 7)
+        checks.check_finite(k, v, 4, 7, LAYOUT)
 
 
 def test_picks_are_none_where_all_tokens_count() -> None:
