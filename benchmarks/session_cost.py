@@ -66,7 +66,12 @@ class HalfJournal:
 
 
 def journal(folder: Path, tokens: int) -> list[Figure]:
-    """Median step with and without the journal's record and sync, alternating, real model."""
+    """Median step with and without the journal's record and sync, alternating, real model.
+
+    In CPU time, to which what a record and its sync take by the clock is added: whoever waits for a drive on a machine
+    that others keep busy gets the CPU back late, and is paid for it in the next step, which the clock would show as the
+    journal's cost. On a quiet machine both are the same.
+    """
     steps: tuple[list[float], list[float]] = ([], [])
     appends: list[float] = []
     with Session.open("cost", cards=urls(folder), share=False, threads=1) as session:
@@ -81,11 +86,11 @@ def journal(folder: Path, tokens: int) -> list[Figure]:
 
         def go_on(*, ends: Any, on_token: Callable[[int], None]) -> Any:
             def timed(token: int) -> None:
-                now = time.perf_counter()
+                now = time.process_time()
                 if half.tokens > 2:
                     steps[half.tokens % 2].append(now - last[0])
                 on_token(token)
-                last[0] = time.perf_counter()
+                last[0] = time.process_time()
 
             return inner(ends=(), on_token=timed)
 
@@ -97,14 +102,15 @@ def journal(folder: Path, tokens: int) -> list[Figure]:
             real.append(Token(1))
             appends.append(time.perf_counter() - began)
         die(session)
-    with_s, without_s = median(steps[0]), median(steps[1])
+    without_s, sync_s = median(steps[1]), median(appends)
+    with_s = median(steps[0]) + sync_s
     return [
         Figure(
             "journalled / un-journalled decode",
             without_s / with_s,
             ">= 0.95",
-            f"{with_s * 1e3:.1f} ms and {without_s * 1e3:.1f} ms per token, medians of {len(steps[0])} each; a record "
-            f"and its sync alone {median(appends) * 1e3:.2f} ms",
+            f"{with_s * 1e3:.1f} ms and {without_s * 1e3:.1f} ms per token, medians of {len(steps[0])} each; a "
+            f"record and its sync in it {sync_s * 1e3:.2f} ms",
         )
     ]
 
