@@ -10,9 +10,11 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from weakref import WeakMethod
 
 from nearkv_driver.errors import StorageError
 
+from nearkv import sessions
 from nearkv.card_store import CardStore
 from nearkv.sequence import SequenceState
 
@@ -22,16 +24,18 @@ _log = logging.getLogger(__name__)
 class Eviction:
     """`evicted` names what had to go, in that order."""
 
-    def __init__(
-        self, cards: Sequence[CardStore], open_names: Callable[[], Collection[str]], delete: Callable[[str], None]
-    ) -> None:
-        self._cards, self._open_names, self._delete = cards, open_names, delete
+    def __init__(self, cards: Sequence[CardStore], open_names: WeakMethod[Callable[[], Collection[str]]]) -> None:
+        """`open_names` is a store's, held weakly: its cards must not keep a store alive that was dropped."""
+        self._cards, self._open_names = cards, open_names
         self.evicted: list[str] = []
         for card in cards:
             card.volume.make_room = self._make_room
 
     def _make_room(self, slots: int) -> bool:
-        keep = set(self._open_names())
+        open_names = self._open_names()
+        if open_names is None:
+            return False
+        keep = set(open_names())
         used: dict[str, int] = {}
         for card in self._cards:
             for used_ns, name in card.volume.index.by_use():
@@ -40,7 +44,7 @@ class Eviction:
         if not closed:
             return False
         _, name = closed[0]
-        self._delete(name)
+        sessions.delete(name, self._cards)
         self.evicted.append(name)
         _log.warning("space is short: sequence %r, unused for longest, is not stored any more", name)
         return True

@@ -93,7 +93,7 @@ class KVStore:
             writers = [writer(f"writer of {card.device.url}") for card in opened]
             store = cls(layout, opened, writers, stack.pop_all(), timeline)
         if evicts(cards):
-            store._eviction = Eviction(store._cards, store._open_names, store._evict)
+            store._eviction = Eviction(store._cards, weakref.WeakMethod(store._open_names))
         return store
 
     def __enter__(self) -> Self:
@@ -350,9 +350,6 @@ class KVStore:
 
     def _open_names(self) -> set[str]:
         return self._making | {state.name for state in self._sequences.values() if state.name is not None}
-
-    def _evict(self, name: str) -> None:
-        sessions.delete(name, self._cards)
 
     @contextmanager
     def _held(self, name: str) -> Iterator[None]:

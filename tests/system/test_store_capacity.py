@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,11 @@ def test_without_eviction_a_full_disk_says_file_needed_and_free(tmp_path: Path) 
         mirror.append([first], 600)
         store.flush()
         mirror.check_rows(first)
+
+
+def test_a_store_that_may_evict_and_was_dropped_gives_its_volumes_back(tmp_path: Path) -> None:
+    with pytest.warns(ResourceWarning, match="dropped without close"):
+        grown(opened(tmp_path, "&evict=lru"), "a")
+        gc.collect()
+    with opened(tmp_path, "&evict=lru").store as store:
+        assert store.names() == ("a",)
