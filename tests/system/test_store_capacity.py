@@ -138,8 +138,11 @@ def test_without_eviction_a_full_disk_says_file_needed_and_free(tmp_path: Path) 
 
 
 def test_a_store_that_may_evict_and_was_dropped_gives_its_volumes_back(tmp_path: Path) -> None:
-    with pytest.warns(ResourceWarning, match="dropped without close"):
+    def drop() -> None:
         grown(opened(tmp_path, "&evict=lru"), "a")
         gc.collect()
+
+    with pytest.warns(ResourceWarning, match="dropped without close"):
+        drop()
     with opened(tmp_path, "&evict=lru").store as store:
         assert store.names() == ("a",)
