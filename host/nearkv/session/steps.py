@@ -186,6 +186,9 @@ class SessionSteps:
         self._require_open()
         if type(length) is not int or not 0 <= length <= len(self._state.tokens):
             raise UserError(f"the session cannot be cropped to {length!r}; it has {len(self._state.tokens)} tokens")
+        cuts_prefill = any(p.first < length < p.end for p in self._state.prefills)
+        if cuts_prefill and self._network.cached < length:
+            self.restore()  # while the prefill can still be computed whole
         # The cache first: what it held of the tokens that go must not be taken for that of tokens to come.
         self._in_step = False
         if self._network.cached > length:

@@ -179,3 +179,16 @@ def test_a_bad_prompt_is_refused_before_anything_is_written(tmp_path: Path, prom
     session.close()
     with pytest.raises(UserError, match="closed"):
         session.say([1], max_new_tokens=1)
+
+
+def test_a_crop_into_a_prefill_that_is_lost_computes_it_first(tmp_path: Path) -> None:
+    """Afterwards its tokens are gone, and K and V to the last bit with them."""
+    path, medium = tmp_path / "a.journal", Medium()
+    session, _ = _opened(path, medium)
+    session.say([1, 2, 3, 4, 5], max_new_tokens=2)
+    cells = list(medium.cells)
+    medium.cells.clear()  # the pages are bad
+    session, network = _opened(path, medium)
+    session.crop(3)
+    assert network.cells == cells[:3]
+    assert session.tokens == (1, 2, 3)
