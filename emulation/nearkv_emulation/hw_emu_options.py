@@ -128,12 +128,17 @@ def _wave(url: CardUrl) -> Path | None:
     text = url.option("wave", "")
     if not text:
         return None
-    path = Path(text).expanduser()
     problem = ""
-    if path.exists() and not path.is_file():
-        problem = "it is no regular file"
-    elif not path.parent.is_dir():
-        problem = f"there is no folder {path.parent}"
+    try:
+        path = Path(text).expanduser()
+        if path.exists() and not path.is_file():
+            problem = "it is no regular file"
+        elif not path.parent.is_dir():
+            problem = f"there is no folder {path.parent}"
+    except RuntimeError:
+        problem = "there is no such user"
+    except OSError as error:
+        problem = error.strerror or str(error)
     if problem:
         raise ValueError(f"card URL {url.text!r}: wave={text}; {problem}")
     return path

@@ -74,6 +74,8 @@ def test_every_option_reaches_its_place(tmp_path: Path) -> None:
         ("wave=/nowhere/at/all.fst", "wave=/nowhere/at/all.fst; there is no folder /nowhere/at"),
         ("wave=/", "wave=/; it is no regular file"),
         ("wave=/dev/null", "wave=/dev/null; it is no regular file"),
+        ("wave=~no-such-user/a.fst", "wave=~no-such-user/a.fst; there is no such user"),
+        (f"wave={'a' * 300}.fst", "File name too long"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(text: str, told: str) -> None:
