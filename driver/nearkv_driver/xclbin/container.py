@@ -196,6 +196,8 @@ class Container:
 def read_container(path: str | Path) -> Container:
     """XclbinError naming the file where it is missing, unreadable, cut or something else."""
     try:
+        if Path(path).exists() and not Path(path).is_file():  # a device or a pipe may have no end
+            raise XclbinError("is no regular file", file=str(path))
         data = Path(path).read_bytes()
     except OSError as error:
         raise XclbinError(f"cannot be read: {error.strerror}", file=str(path)) from error

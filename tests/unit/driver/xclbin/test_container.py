@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from contextlib import suppress
 from dataclasses import replace
@@ -71,6 +72,14 @@ def test_other_files_are_named(tmp_path: Path, start: bytes, text: str) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(XclbinError, match=r"none\.xclbin: cannot be read: No such file"):
         read_container(tmp_path / "none.xclbin")
+
+
+def test_what_is_no_file_is_named_and_not_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.xclbin"
+    os.mkfifo(pipe)  # opening it would wait for a writer
+    for path in (pipe, tmp_path, Path("/dev/null")):
+        with pytest.raises(XclbinError, match=f"{path}: is no regular file"):
+            read_container(path)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
