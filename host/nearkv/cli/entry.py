@@ -20,7 +20,7 @@ from nearkv.cli import build, calibrate, doctor, generate, plan, sessions, xclbi
 from nearkv.cli.run import Run
 from nearkv.errors import UserError, one_line
 
-BAD_INPUT, CARD_TROUBLE, INTERRUPTED, CLOSED_OUTPUT, TERMINATED = 2, 3, 130, 141, 143
+BAD_INPUT, CARD_TROUBLE, INTERRUPTED, CLOSED_OUTPUT = 2, 3, 130, 141
 
 app = typer.Typer(
     name="nearkv",
@@ -58,11 +58,15 @@ def _nearkv(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command (`sys.argv` unless given); returns the exit code."""
     _prepare_streams()
-    previous = signal.signal(signal.SIGTERM, _terminate)
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in previous.items():
+        if (number, handler) != (signal.SIGHUP, signal.SIG_IGN):  # as nohup leaves it
+            signal.signal(number, _terminate)
     try:
         return _guarded(lambda: _parse_and_run(arguments), debug=False)
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _parse_and_run(arguments: Sequence[str] | None) -> int:
@@ -130,5 +134,5 @@ def _silence_stdout() -> None:
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM unwinds the stack, so that volumes close and temporary folders go."""
-    raise SystemExit(TERMINATED)
+    """SIGTERM and a terminal that closes unwind the stack: volumes close, temporary folders go, programs are ended."""
+    raise SystemExit(128 + number)

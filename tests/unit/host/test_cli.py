@@ -252,23 +252,46 @@ def test_ctrl_c_is_130_without_a_word(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert captured.err == ""
 
 
-def test_sigterm_unwinds_and_the_handler_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_signals_that_end_unwind_and_handlers_are_put_back(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
     unwound: list[bool] = []
 
     def generate(*_: Any, **__: Any) -> Any:
         try:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             signal.sigtimedwait([], 5)  # the handler runs before this ends
         finally:
             unwound.append(True)
 
-    before = signal.getsignal(signal.SIGTERM)
+    inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        before = signal.getsignal(number)
+        monkeypatch.setattr(cli_generate, "generate", generate)
+        with pytest.raises(SystemExit) as caught:
+            main(["generate", "--prompt", "p"])
+        assert caught.value.code == code
+        assert unwound == [True]
+        assert signal.getsignal(number) is before
+    finally:
+        signal.signal(signal.SIGHUP, inherited)
+
+
+def test_nohup_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def generate(*_: Any, **__: Any) -> Any:
+        seen.append(signal.getsignal(signal.SIGHUP))
+        raise UserError("enough")
+
     monkeypatch.setattr(cli_generate, "generate", generate)
-    with pytest.raises(SystemExit) as caught:
-        main(["generate", "--prompt", "p"])
-    assert caught.value.code == 143
-    assert unwound == [True]
-    assert signal.getsignal(signal.SIGTERM) is before
+    inherited = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert main(["generate", "--prompt", "p"]) == 2
+    finally:
+        signal.signal(signal.SIGHUP, inherited)
+    assert seen == [signal.SIG_IGN]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"]])
