@@ -61,7 +61,7 @@ class Options:
             raise ValueError(f"devices {self.devices}; 1 to {DEVICES_MAX} are possible")
         if self.attach and self.devices > 1:
             raise ValueError(f"attach mode has one device, not {self.devices}; leave it out")
-        if self.timeout_s is not None and self.timeout_s <= 0:
+        if self.timeout_s is not None and not self.timeout_s > 0:  # NaN too
             raise ValueError(f"timeout {self.timeout_s}; it must be above 0")
 
 

@@ -84,13 +84,18 @@ class RunFolders:
     def __enter__(self) -> RunFolder:
         sweep()
         try:
-            path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_TMP))
+            path, self._lock = _make()
         except OSError as error:
             raise TransportUnavailable(
                 f"no folder can be made in {_TMP}, where XRT's emulation wants its sockets: {error.strerror}"
             ) from error
-        self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            return self._fill(path)
+        except OSError as error:
+            self.__exit__()
+            raise TransportUnavailable(f"{error.filename}: {error.strerror}") from error
+
+    def _fill(self, path: Path) -> RunFolder:
         shared = _SHM / path.name
         try:
             shared.mkdir(mode=0o700)
@@ -110,6 +115,23 @@ class RunFolders:
             else:
                 shutil.rmtree(self._folder.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def _make() -> tuple[Path, int]:
+    """A new folder and its lock. Another run that sweeps may take a folder in the moment when nobody holds its lock:
+    then it is gone, and a further one is made."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_TMP))
+        lock = -1
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(lock), os.stat(path)):
+                return path, lock
+        except FileNotFoundError:
+            pass
+        if lock >= 0:
+            os.close(lock)
 
 
 def sweep() -> None:

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import configparser
+import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -91,6 +94,41 @@ def test_what_a_killed_run_left_is_swept_and_what_lives_or_was_kept_is_not() -> 
     assert not kept.path.exists()
 
 
+@pytest.mark.parametrize("before", ["open", "lock"])
+def test_a_folder_that_another_run_sweeps_before_it_is_locked_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    made: list[Path] = []
+    real_open, real_lock = os.open, fcntl.flock
+
+    def disturbed(moment: str) -> None:
+        if moment == before and len(made) == 1:
+            made.append(made[0])
+            shutil.rmtree(made[0])
+
+    def make(prefix: str, dir: Path) -> str:
+        made.append(Path(mkdtemp(prefix=prefix, dir=dir)))
+        return str(made[-1])
+
+    def opened(path: str | Path, *rest: int, **named: int | None) -> int:
+        if made and Path(path) == made[0]:
+            disturbed("open")
+        return real_open(path, *rest, **named)  # type: ignore[arg-type]
+
+    def locked(fd: int, how: int) -> None:
+        if made and how == fcntl.LOCK_EX:
+            disturbed("lock")
+        real_lock(fd, how)
+
+    mkdtemp = tempfile.mkdtemp
+    monkeypatch.setattr(tempfile, "mkdtemp", make)
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(fcntl, "flock", locked)
+    with RunFolders() as folder:
+        assert folder.path == made[-1] != made[0]
+        assert folder.reports.is_dir()
+
+
 def test_a_machine_without_shared_memory_does_with_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(run_folder, "_SHM", tmp_path / "missing")
     with RunFolders() as folder:
@@ -106,6 +144,7 @@ def test_a_machine_without_shared_memory_does_with_the_folder(monkeypatch: pytes
         ({"devices": 0}, "devices 0; 1 to 16 are possible"),
         ({"devices": 2, "attach": True}, "attach mode has one device, not 2"),
         ({"timeout_s": 0.0}, r"timeout 0\.0; it must be above 0"),
+        ({"timeout_s": float("nan")}, r"timeout nan; it must be above 0"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, object], sentence: str) -> None:
