@@ -16,6 +16,7 @@ from nearkv_emulation.build import build
 from nearkv_emulation.rtl_build import HARNESS
 
 WORD_BYTES = 64
+BURST_CLOCKS = 4  # of the bus, for a word
 CLOCK_MHZ = 300
 # Drive to card memory through the SmartSSD's switch (HILOS, ASPLOS 2026, as quoted by readers' notes).
 FILL_GB_S = 3.0
@@ -56,12 +57,21 @@ class Ddr4:
                 raise ValueError(f"{field.name}:{value}; {kind} from {least} to {most} is expected")
         if self.groups * self.row < 4096:
             raise ValueError(f"groups:{self.groups},row:{self.row}; together they must hold 4096 bytes")
-        if self.refi <= self.rfc + self.rp:
-            raise ValueError(f"refi:{self.refi}; it must be above rfc + rp = {self.rfc + self.rp}")
+        if self.refi <= self.refi_floor:
+            raise ValueError(
+                f"refi:{self.refi}; it must be above {self.refi_floor}, else refresh leaves no time for data"
+            )
         if self.ras < self.rcd:
             raise ValueError(f"ras:{self.ras}; it must be at least rcd = {self.rcd}")
         if self.cwl > self.cl:
             raise ValueError(f"cwl:{self.cwl}; it must be at most cl = {self.cl}")
+
+    @property
+    def refi_floor(self) -> int:
+        """What passes at most from one refresh falling due until the row of the oldest burst is open: rows close, the
+        refresh, and four other rows that are opened first."""
+        close = max(self.ras, self.cl + BURST_CLOCKS + max(self.wr, self.rtp)) + self.rp
+        return close + self.rfc + max(self.faw, 4 * max(self.rrd_s, self.rrd_l)) + self.rcd
 
     @property
     def peak_gb_s(self) -> float:

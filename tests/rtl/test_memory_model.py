@@ -122,6 +122,25 @@ def test_pages_that_come_take_bandwidth_from_reads() -> None:
     assert rate(Memory(), ranges, fill=(BASE + 64 * MIB, 64 * MIB)) == rate(Memory(), ranges)
 
 
+@pytest.mark.parametrize("clock_mhz", [10, 300, 1000])
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {},
+        {"mhz": 100},
+        {"ras": 255, "rcd": 255},
+        {"faw": 255, "rrd_s": 255, "rrd_l": 255},
+        {"banks": 1, "groups": 1, "row": 65536, "wr": 255, "wtr_l": 255},
+    ],
+)
+def test_refresh_as_often_as_is_allowed_lets_data_through(figures: dict[str, int], clock_mhz: int) -> None:
+    rare = Ddr4(**figures, refi=100_000)
+    memory = Memory(replace(rare, refi=rare.refi_floor + 1), clock_mhz)
+    pure_read(
+        memory, [(BASE, 4096), (BASE + MIB, 4096)], MemoryTiming(stall=50), fill=(BASE + 2 * MIB, 4096), limit=10**6
+    )
+
+
 def test_the_model_repeats_itself() -> None:
     ranges = [(BASE + i * 77 * 64 % (64 * MIB), 4096) for i in range(500)]
     timing = MemoryTiming(60, 20, 20)
@@ -135,7 +154,7 @@ def test_the_model_repeats_itself() -> None:
         ({"groups": 3}, "groups:3; a power of two from 1 to 8"),
         ({"cl": 0}, "cl:0; a whole number from 1 to 255"),
         ({"row": 512}, "row:512"),
-        ({"refi": 400}, "refi:400; it must be above rfc"),
+        ({"refi": 519}, "refi:519; it must be above 519, else refresh leaves no time for data"),
         ({"cwl": 18}, "cwl:18; it must be at most cl = 17"),
         ({"ras": 3}, "ras:3; it must be at least rcd"),
         ({"groups": 1, "row": 2048}, "together they must hold 4096"),
