@@ -189,7 +189,7 @@ def environment(
         "EMCONFIG_PATH": str(folder.path),
         "SDACCEL_EM_RUN_DIR": str(folder.path / "runs"),
         "USER": folder.path.name,
-        "LD_PRELOAD": " ".join(filter(None, (str(preload), base.get("LD_PRELOAD", "")))),
+        "LD_PRELOAD": " ".join(filter(None, (str(_plain(folder, preload)), base.get("LD_PRELOAD", "")))),
         "NEARKV_XCLBIN": str(xclbin),
     }
     found.setdefault("XILINX_VITIS", str(folder.path))  # later versions want it set, to anything
@@ -197,6 +197,14 @@ def environment(
     if attach:
         found["EMULATION_SOCKETID"] = _SOCKET
     return found
+
+
+def _plain(folder: RunFolder, preload: Path) -> Path:
+    """The loader takes blanks and colons for the ends of names, so the library gets a name that has none."""
+    link = folder.path / "preload.so"
+    link.unlink(missing_ok=True)
+    link.symlink_to(preload.absolute())
+    return link
 
 
 def _write_root(folder: RunFolder, installation: Installation) -> None:

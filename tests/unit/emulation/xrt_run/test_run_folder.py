@@ -32,7 +32,9 @@ def settings(folder: Path) -> dict[str, dict[str, str]]:
 def test_attach_mode(tmp_path: Path) -> None:
     with RunFolders() as folder:
         prepare(folder, XRT, default_design(), 1, None)
-        variables = environment(folder, XRT, {"LD_PRELOAD": "/theirs.so"}, Path("/x.xclbin"), Path("/ours.so"), True)
+        variables = environment(
+            folder, XRT, {"LD_PRELOAD": "/theirs.so"}, Path("/x.xclbin"), Path("/our own:one.so"), True
+        )
         found = settings(folder.path)
         assert found["Emulation"] == {
             "system_dpa": "false",
@@ -49,7 +51,9 @@ def test_attach_mode(tmp_path: Path) -> None:
         assert json.loads((folder.path / "xrt/version.json").read_text()) == {"BUILD_VERSION": "2.13.0"}
         assert variables["USER"] == folder.path.name
         assert folder.meeting == Path("/tmp", variables["USER"], variables["EMULATION_SOCKETID"])
-        assert variables["LD_PRELOAD"] == "/ours.so /theirs.so"
+        ours, theirs = variables["LD_PRELOAD"].split(" ")
+        assert (os.readlink(ours), theirs) == ("/our own:one.so", "/theirs.so")
+        assert ":" not in ours
         assert variables["NEARKV_XCLBIN"] == "/x.xclbin"
         assert len(str(folder.meeting)) + len("D2X_unix_sock_") < 100  # a socket's path has 107 bytes
     assert not folder.path.exists()
