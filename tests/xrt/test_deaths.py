@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from nearkv_driver.errors import TransportUnavailable
 from nearkv_emulation.xrt_device.report import State, read_report
 from nearkv_emulation.xrt_run import run_folder
 from nearkv_emulation.xrt_run.emulate import EmulationFailed, Finished, Options, emulate
@@ -152,3 +154,16 @@ def test_a_signalled_run_takes_program_and_device_along(
     (folder / "kept").unlink(missing_ok=True)
     run_folder.sweep()
     assert not folder.exists()
+
+
+def test_a_full_tmp_is_named_and_nothing_stays(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Path] = []
+
+    def full(folder: RunFolder, *_: object) -> None:
+        made.append(folder.path)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(run_folder, "prepare", full)
+    with pytest.raises(TransportUnavailable, match=r"folder /tmp/nearkv-xrt-\w+ cannot be filled: No space left"):
+        emulate(["true"], scene.options(), installation=installation())
+    assert not made[0].exists()

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearkv_driver.errors import DriverError
+from nearkv_driver.errors import DriverError, TransportUnavailable
 from nearkv_driver.xclbin import Design
 
 from nearkv_emulation.xrt_device.card import Plan
@@ -99,10 +99,13 @@ def emulate(
     attach = options.devices == 1 if options.attach is None else options.attach
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolders(options.keep))
-        xclbin = _xclbin(folder, options)
-        plan = Plan.read(xclbin)
-        device = folder.device_command(xclbin, options.kernel, options.models)
-        run_folder.prepare(folder, found, plan.design, options.devices, None if attach else device)
+        try:
+            xclbin = _xclbin(folder, options)
+            plan = Plan.read(xclbin)
+            device = folder.device_command(xclbin, options.kernel, options.models)
+            run_folder.prepare(folder, found, plan.design, options.devices, None if attach else device)
+        except OSError as error:
+            raise TransportUnavailable(f"the run's folder {folder.path} cannot be filled: {error.strerror}") from error
         variables = run_folder.environment(folder, found, base, xclbin, preload, attach)
         attached = [_attached(device, folder, base)] if attach else []
         outcome = _run(command, variables, folder, attached, options.timeout_s, started)
