@@ -147,6 +147,8 @@ def run(request: Request) -> int:
         raise UserError("no prompt: give --prompt TEXT or --prompt-file FILE")
     timing = None if request.timing is None else Timing.of(request.timing, request.prefill_chunk, request.prompt_lookup)
     if request.wave is not None:
+        if request.trace is not None and request.wave.resolve() == request.trace.resolve():
+            raise UserError(f"--wave and --trace name the same file {request.wave}; give each its own")
         request = replace(request, cards=with_waves(request.cards or load_settings().cards, request.wave))
     timeline = None
     if request.trace is not None:

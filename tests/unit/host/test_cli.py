@@ -278,6 +278,16 @@ def test_the_signals_that_end_unwind_and_handlers_are_put_back(
         signal.signal(signal.SIGHUP, inherited)
 
 
+def test_waves_and_trace_do_not_overwrite_each_other(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ["generate", "--prompt", "p", "--card", "hw_emu:0", "--trace", "run.out"]
+    assert main([*arguments, "--wave", str(tmp_path / "run.out")]) == 2
+    assert "--wave and --trace name the same file" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
 def test_nohup_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
