@@ -15,6 +15,8 @@ from nearkv_driver.errors import TransportUnavailable
 from nearkv_emulation.build import Compiler
 from nearkv_emulation.xrt_run.installation import Installation, find_installation
 
+from tests.support.cli import ROOT, TIMEOUT_S, command, environment
+
 SOURCES = Path(__file__).parents[1] / "xrt"
 _HEADERS = (Path("/usr/include/xrt"), Path("/opt/xilinx/xrt/include"))
 _OPTIONS = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-pthread")
@@ -60,3 +62,19 @@ def direct_io(folder: Path) -> None:
         os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
     except OSError as error:
         pytest.skip(f"{folder}: its file system refuses O_DIRECT ({error.strerror})")
+
+
+def under_xrt(temporary: Path, line: list[str], *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A program under `nearkv xrt-emulate`; skipped where XRT is not installed."""
+    installation()
+    return subprocess.run(
+        command("xrt-emulate", "--timeout", str(TIMEOUT_S - 20), *options, "--", *line),
+        env={**environment(temporary), **variables},
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=TIMEOUT_S,
+        check=False,
+        start_new_session=True,
+    )

@@ -14,25 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import ROOT, TIMEOUT_S, command, environment
+from tests.support.cli import TIMEOUT_S, command, environment
 from tests.support.fake_pyxrt import write_binary
-from tests.support.xrt import direct_io, installation
-
-
-def under_xrt(temporary: Path, line: list[str], *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A program under `nearkv xrt-emulate`; skipped where XRT is not installed."""
-    installation()
-    return subprocess.run(
-        command("xrt-emulate", "--timeout", str(TIMEOUT_S - 20), *options, "--", *line),
-        env={**environment(temporary), **variables},
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=TIMEOUT_S,
-        check=False,
-        start_new_session=True,
-    )
+from tests.support.xrt import direct_io, under_xrt
 
 
 @pytest.mark.parametrize("way", ["registers", "runs"])
