@@ -63,19 +63,28 @@ def open_card(url: CardUrl, machine: Machine | None = None) -> XrtCard:
     url.only(OPTIONS)
     api_name, way = url.choice("api", _APIS, "auto"), url.choice("control", _CONTROLS, "auto")
     machine = machine or Machine(Places.of())
-    file = url.option("xclbin", machine.places.xclbin)
-    if not file:
-        raise no_binary(url.text)
-    binary = read_binary(file, url.option("cu", ""), url.text)
+    binary = find_binary(url, machine)
     api = choose_api(api_name, machine, url.text)
     if way == "registers" and not api.has_registers:
         raise TransportUnavailable(
             "pyxrt has no access to registers", card=url.text, remedy="add api=native, or leave control=registers out"
         )
+    return open_through(api, binary, url, machine, registers=api.has_registers and way != "runs")
+
+
+def find_binary(url: CardUrl, machine: Machine) -> Binary:
+    """The file that the URL or the environment names, read."""
+    file = url.option("xclbin", machine.places.xclbin)
+    if not file:
+        raise no_binary(url.text)
+    return read_binary(file, url.option("cu", ""), url.text)
+
+
+def open_through(api: XrtApi, binary: Binary, url: CardUrl, machine: Machine, *, registers: bool) -> XrtCard:
+    """Through a binding that has been chosen. `registers`: drive the unit by them, not by runs of XRT."""
     with ExitStack() as stack:
         device = open_device(api, url, machine, stack)
         _load(device, binary, machine, url)
-        registers = api.has_registers and way != "runs"
         info = _describe(api, device, binary, url, machine, registers=registers)
         card = _card(device, binary, info, stack, registers=registers)
     try:
@@ -94,15 +103,15 @@ def choose_api(name: str, machine: Machine, card: str) -> XrtApi:
         return load_pyxrt(machine.places, machine.load)
     except TransportUnavailable as error:
         if name != "auto":
-            raise _of(card, error) from error
+            raise for_card(card, error) from error
         missing = error
     try:
         return machine.native(machine.places, f"in place of pyxrt: {str(missing).partition(';')[0]}")
     except TransportUnavailable as error:
-        raise _of(card, missing, f"; and nearkv's own binding cannot take its place: {error}") from error
+        raise for_card(card, missing, f"; and nearkv's own binding cannot take its place: {error}") from error
 
 
-def _of(card: str, error: TransportUnavailable, more: str = "") -> TransportUnavailable:
+def for_card(card: str, error: TransportUnavailable, more: str = "") -> TransportUnavailable:
     """The same, with the card's name before it."""
     text = str(error).removesuffix(f"; {error.remedy}")
     return TransportUnavailable(text + more, card=card, remedy=error.remedy)
@@ -145,7 +154,7 @@ def _named(api: XrtApi, url: CardUrl, machine: Machine) -> int:
     cards = ", ".join(f"{bdf} {name}" for bdf, (_, name) in found.items()) or "none"
     what = f"{len(fits)} cards are called {url.target!r}" if fits else f"no card is called {url.target!r}"
     raise TransportUnavailable(
-        f"{what}; cards: {cards}", card=url.text, remedy="name one by its PCI address, e.g. xrt:0000:3b:00.1"
+        f"{what}; cards: {cards}", card=url.text, remedy=f"name one by its PCI address, e.g. {url.scheme}:0000:3b:00.1"
     )
 
 
@@ -172,7 +181,7 @@ def _describe(
     way = "registers" if registers else "runs"
     return CardInfo(
         url=url.text,
-        kind="xrt",
+        kind=url.scheme,
         platform=f"{shell} at {bdf}{emulated}, through {found.name}{version} by {way} ({found.note})",
         banks=(binary.bank,),
         masters=binary.masters,
