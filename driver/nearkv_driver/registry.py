@@ -33,6 +33,7 @@ _SCHEMES = {
     "sw_emu": "nearkv_emulation.card:open_card",
     "hw_emu": "nearkv_emulation.hw_emu:open_card",
     "xrt": "nearkv_driver.xrt:open_card",
+    "pynq": "nearkv_driver.pynq:open_card",
 }
 # What stands between a volume and the operating system, for cards whose drive is not a real one.
 _DRIVES = dict.fromkeys(("sw_emu", "hw_emu"), "nearkv_emulation.drive:open_drive")

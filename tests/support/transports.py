@@ -16,6 +16,7 @@ from nearkv_driver.regmap import ADDR_CTL, ADDR_CTRL, ADDR_KV, ADDR_OUT, CTRL_CO
 from nearkv_driver.transport import Transport
 from nearkv_emulation.faults import FaultyTransport
 
+from tests.support import pynq_machines
 from tests.support.rtl_tools import needs_verilator, patient
 from tests.support.xrt_machines import contract_card
 
@@ -51,6 +52,7 @@ _ALL = (
     ),
     Candidate("xrt-pyxrt-2.13-bounce", lambda: contract_card("2.13", "&p2p=bounce"), RUNS_LACK),
     Candidate("xrt-pyxrt-2.25", lambda: contract_card("2.25"), RUNS_LACK),
+    Candidate("pynq", pynq_machines.contract_card),
     Candidate("no-fault", lambda: FaultyTransport(open_transport(f"{URL}&kernel=model"))),
 )
 

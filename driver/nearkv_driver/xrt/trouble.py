@@ -52,6 +52,11 @@ def _open_cause(error: XrtError, url: CardUrl, sysfs: Sysfs, places: Places) -> 
             "no right to open the card",
             "add yourself to the group that owns /dev/dri/renderD* (ls -l /dev/dri; usually render), then log in again",
         )
+    if places.emulation and error.errno == errno.ENODEV:
+        return (
+            f"XRT's emulation has no card {url.target!r}",
+            "name one that it has; nearkv xrt-emulate --devices N makes more",
+        )
     if places.emulation:
         return (
             f"XRT's emulation ({places.emulation}) did not start",

@@ -32,7 +32,7 @@ def test_values_may_hold_equals_signs_and_encoded_separators() -> None:
         ("/dev/card", "not of the form"),
         (":0", "not of the form"),
         ("sw_emu:0 1", "not of the form"),
-        ("hw:0", "unknown scheme 'hw'; known: sw_emu, hw_emu, xrt"),
+        ("hw:0", "unknown scheme 'hw'; known: sw_emu, hw_emu, xrt, pynq"),
         ("SW_EMU:0", "unknown scheme 'SW_EMU'"),
         ("sw_emu:0?", "option ''"),
         ("sw_emu:0?dram", "option 'dram'"),
