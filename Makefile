@@ -4,20 +4,26 @@
 
 PYTHON := .venv/bin/python
 STAMP := .venv/.setup-done
+PYNQ_STAMP := .venv-pynq/.setup-done
 # Two threads that spin on one busy core are far slower than one; the tests run in two processes instead.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TEST_WORKERS ?= 2
 CXX_SOURCES := $(shell git ls-files 'fpga/hls/*.cpp' 'fpga/hls/*.hpp' 'fpga/hls/*.h' 'emulation/*.cpp' 'emulation/*.hpp' 'driver/*.cpp' 'tests/*.cpp' 2>/dev/null | grep -v -e regmap.hpp -e exp2_table.hpp)
 
-.PHONY: help demo test soak formal synth lint format contract diagram bench clean
+.PHONY: help demo test test-pynq soak formal synth lint format contract diagram bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml tools/setup.sh
 	@echo "setting up .venv (a few minutes the first time)"
 	@tools/setup.sh
+	@touch $@
+
+$(PYNQ_STAMP): $(STAMP) tools/setup_pynq.sh
+	@echo "setting up .venv-pynq (a minute the first time)"
+	@tools/setup_pynq.sh
 	@touch $@
 
 demo: $(STAMP) ## SmolLM2 answers a prompt, its KV cache on two emulated cards
@@ -28,6 +34,9 @@ demo: $(STAMP) ## SmolLM2 answers a prompt, its KV cache on two emulated cards
 
 test: $(STAMP) ## the whole test suite
 	@$(ONE_THREAD) $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadgroup -m 'not soak'
+
+test-pynq: $(PYNQ_STAMP) ## `pynq:` cards through PYNQ 3.0.1, in an environment of its own
+	@$(ONE_THREAD) $(PYTHON) -m pytest -rs tests/xrt/test_pynq.py tests/xrt/test_pynq_transport.py
 
 soak: $(STAMP) ## long random runs that the test suite leaves out
 	@$(ONE_THREAD) $(PYTHON) -m pytest -m soak --timeout 3600
@@ -78,4 +87,4 @@ bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchm
 	@$(ONE_THREAD) $(PYTHON) benchmarks/spill_pause.py --drive smartssd
 
 clean: ## remove the environment and everything built
-	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-pynq build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

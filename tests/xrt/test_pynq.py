@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PYNQ 3.0.1, the last that knows PCIe cards, unmodified against an emulated one.
 
-It needs packages so old that it has an environment of its own:
-    python3 -m venv .venv-pynq && .venv-pynq/bin/pip install pynq==3.0.1 'pycparser<3' 'setuptools<70'
+It needs packages so old that it has an environment of its own, which `make test-pynq` makes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _PROGRAM = Path(__file__).with_name("pynq_program.py")
 def test_a_pynq_program_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     found = installation()
     if not _PYTHON.is_file():
-        pytest.skip("no .venv-pynq with pynq 3.0.1; this file says how to make it")
+        pytest.skip("PYNQ 3.0.1 is missing: make test-pynq")
     direct_io(tmp_path)
     # Its reader of xclbin files knows no banks of the host.
     xclbin, words = xrt_toy.write_xclbin(tmp_path, host=False), tmp_path / "words"
