@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import resource
 import signal
 import subprocess
@@ -63,9 +64,11 @@ def tools_missing() -> str | None:
 
 
 def abc_program() -> Path:
-    import pyosys
-
-    path = Path(pyosys.__file__).parent / "yosys-abc"
+    """Found, not imported: pyosys in a process breaks other libraries there that are made with pybind11."""
+    spec = importlib.util.find_spec("pyosys")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("pyosys is not installed", name="pyosys")
+    path = Path(spec.origin).parent / "yosys-abc"
     if not path.exists():
         raise ToolError(f"{path} is missing: this pyosys brings no ABC")
     return path
