@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings from the environment, read here and nowhere else. It sets nothing and creates no folder.
+"""Settings of this package from the environment, which no other module of it reads. Sets nothing, creates no folder.
 
 NEARKV_CACHE_DIR   folder for converted models; default: the user's cache folder (XDG_CACHE_HOME is honoured)
 NEARKV_CARDS       card URLs separated by white space, used where none are given; default: two emulated cards

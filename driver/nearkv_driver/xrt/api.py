@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few things of XRT that a card needs, as Protocols. Two implementations: `pyxrt_api` and `native_api`.
+"""The few things of XRT that a card needs, as Protocols. Implemented by `pyxrt_api`, `native_api` and `pynq`.
 
 Definitions only. Whatever goes wrong inside XRT is an XrtError; nothing here knows registers or the driver's errors.
 """

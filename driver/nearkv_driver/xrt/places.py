@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where XRT lies on this machine and what its user has set: the only place of the driver that reads the environment."""
+"""Where XRT lies on this machine and what its user has set. No other module of cards reads the environment."""
 
 from __future__ import annotations
 
