@@ -225,6 +225,7 @@ def test_a_dry_run_needs_no_vitis_and_writes_nothing(
         (("--cus", "9"), "9 compute units; u2 takes 1 to 2"),
         (("--frequency", "0"), "clock of 0 MHz; 50 to 500 MHz is allowed"),
         (("--config", "none.cfg"), "none.cfg cannot be read: No such file or directory"),
+        (("--dry-run", "--json"), "--dry-run makes no manifest for --json to show"),
         ((), "v++ is not in PATH and XILINX_VITIS is not set; platform u2 needs Vitis 2021.1, 2021.2 or 2022.1"),
     ],
 )

@@ -58,6 +58,8 @@ def command(
     """Build an xclbin with Vitis, which must be installed; a build for a card takes hours."""
 
     def request() -> Request:
+        if dry_run and as_json:
+            raise UserError("--dry-run makes no manifest for --json to show; leave one of them out")
         return Request(
             platform=platform_named(platform),
             flow=flow_named(flow),
