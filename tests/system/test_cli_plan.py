@@ -95,6 +95,8 @@ def test_a_card_and_a_model_of_the_user(tmp_path: Path, capsys: pytest.CaptureFi
         ([*GOOD, "--host-dram", "-1 GB"], "dram = -1e\\+09 B is impossible"),
         ([*GOOD, "--drives", "4xsmartssd"], "no drive is called 'smartssd'"),
         ([*GOOD, "--place", "cloud"], "place is 'cloud'"),
+        ([*GOOD, "--place", "host-ssd", "--x-cache"], "--x-cache is about cards; --place host-ssd has none"),
+        ([*GOOD, "--place", "gpu", "--hit-rate", "0"], "--hit-rate is about cards; --place gpu has none"),
         ([*GOOD, "--kv-format", "fp4"], "kv-format is 'fp4'"),
         ([*GOOD, "--drafts", "64"], "drafts is 64"),
         ([*GOOD, "--acceptance", "1"], "acceptance is 1"),

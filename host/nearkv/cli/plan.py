@@ -87,6 +87,9 @@ def command(
             machine = replace(machine, dram=parse(host_dram, SIZE, "host-dram"))
         if place not in POLICIES:
             raise UserError(f"place is {place!r}; known: {', '.join(POLICIES)}")
+        for option, given in (("--x-cache", x_cache), ("--hit-rate", hit_rate is not None)):
+            if given and POLICIES[place].place != NEAR:
+                raise UserError(f"{option} is about cards; --place {place} has none")
         if kv_format not in _ELEMENTS:
             raise UserError(f"kv-format is {kv_format!r}; known: {', '.join(_ELEMENTS)}")
         policy = replace(POLICIES[place], element=_ELEMENTS[kv_format], hit=hit_rate)
