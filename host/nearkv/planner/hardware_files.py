@@ -44,12 +44,8 @@ def load(name: str, kind: type[Part]) -> Part:
     return _part(_packaged(f"{name}.toml"), kind, name, None)
 
 
-def from_table(table: Mapping[str, Any], kind: type[Part], name: str, folder: Path | None = None) -> Part:
-    """A part from what a TOML file holds; `folder` is where other files that it names lie."""
-    return _part(table, kind, name, folder)
-
-
 def _part(table: Mapping[str, Any], kind: type[Part], name: str, folder: Path | None) -> Part:
+    """From what a TOML file holds; `folder` is where other files that it names lie."""
     given = dict(table)
     word = given.pop("kind", None)
     if word != _word(kind):

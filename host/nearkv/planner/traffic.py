@@ -32,11 +32,6 @@ def pair_nbytes(model: ModelShape, tokens: float, element: float) -> float:
     return 2 * tokens * padded(model.head_size) * element
 
 
-def x_pairs(work: Work, alpha: float) -> float:
-    """Pairs whose X is kept: a share of the (sequence, head) space."""
-    return alpha * work.batch * work.model.kv_heads
-
-
 def shares(system: System, work: Work, policy: Policy, alpha: float) -> list[Share]:
     """How pairs are dealt to the cards, cards that do the same together; idle cards are left out."""
     pairs = round(work.batch * work.model.kv_heads * (1 - alpha))
