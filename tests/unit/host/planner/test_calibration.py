@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from pathlib import Path
 
@@ -50,6 +52,25 @@ def test_descriptions_are_not_overwritten(tmp_path: Path) -> None:
         check_folder(tmp_path)
     with pytest.raises(UserError, match=r"Not a directory|File exists"):
         check_folder(tmp_path / "gpu.toml")
+
+
+def test_a_file_system_without_direct_io_is_measured_through_its_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a file system has made the file by the time it refuses."""
+    made = os.open
+
+    def refusing(path: Path, flags: int, mode: int = 0o777) -> int:
+        fd = made(path, flags & ~os.O_DIRECT, mode)
+        if flags & os.O_DIRECT:
+            os.close(fd)
+            raise OSError(errno.EINVAL, "Invalid argument", str(path))
+        return fd
+
+    monkeypatch.setattr("nearkv.planner.calibration.FILE_NBYTES", 16 << 20)
+    monkeypatch.setattr("nearkv.planner.calibration.os.open", refusing)
+    assert not drive_speed(tmp_path).direct
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_drive_memory_and_kernel_are_measured_and_nothing_is_left(
