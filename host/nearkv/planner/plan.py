@@ -70,6 +70,7 @@ class Plan:
     life_years: float | None
     usd: float
     usd_per_million: float
+    prices: Prices
 
     @property
     def fits(self) -> bool:
@@ -115,6 +116,7 @@ def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None 
         life_years=life,
         usd=usd,
         usd_per_million=per_s / request_rate * 1e6,
+        prices=prices,
     )
 
 

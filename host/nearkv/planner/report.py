@@ -148,7 +148,15 @@ def inputs(plan: Plan) -> list[tuple[str, str]]:
     system, model, work = plan.system, plan.work.model, plan.work
     shape = ", ".join(f"{f.name} {getattr(model, f.name)}" for f in fields(model) if f.name != "name")
     asked = f"context {work.context}, batch {work.batch}, output {work.output}, drafts {work.drafts}"
-    found = [("work", asked), (f"model {model.name}", shape), (f"GPU {system.gpu.name}", figures(system.gpu))]
+    asked += f", each taken to be right with probability {work.acceptance:g}" if work.drafts else ""
+    asked += "" if plan.policy.hit is None else f", in card memory {plan.policy.hit:g} of K and V"
+    prices = f"hardware written off over {plan.prices.years:g} years, a kWh at {plan.prices.kwh:g} USD"
+    found = [
+        ("work", asked),
+        ("prices", prices),
+        (f"model {model.name}", shape),
+        (f"GPU {system.gpu.name}", figures(system.gpu)),
+    ]
     found.append((f"host {system.host.name}", figures(system.host)))
     if plan.policy.place == NEAR:
         found.append((f"{system.cards} cards {system.card.name}", figures(system.card)))
@@ -163,7 +171,7 @@ def figures(part: Checked) -> str:
     told = []
     for entry in fields(part):  # type: ignore[arg-type]
         limits, value = entry.metadata.get("limits"), getattr(part, entry.name)
-        if limits is None:
+        if limits is None or (entry.name == "kernel_rate" and not value):  # 0: the RTL's cycles, which is no rate
             continue
         human = {id(RATE): human_rate, id(SIZE): human_size, id(TIME): human_time}.get(id(limits.kind))
         if limits.kind is COMPUTE:

@@ -244,6 +244,13 @@ def test_the_table_shows_formula_and_inputs() -> None:
     told = {row.name: row.value for row in rows(plan())}
     assert "2 x 64 layers x 72 KV heads x 128 x 2 bytes = 2359296 bytes per token" in told["K and V"]
     assert "p2p_read 3.00 GB/s" in told["input: drive smartssd-drive"]
+    assert "kernel_rate" not in told["input: 16 cards smartssd"], "the RTL's cycles are no rate"
+    assert told["input: prices"] == "hardware written off over 3 years, a kWh at 0.12 USD"
+    assert told["input: work"] == "context 32768, batch 16, output 64, drafts 0"
+    told = {row.name: row.value for row in rows(plan(policy=replace(NEARKV, hit=0.5), drafts=4))}
+    assert told["input: work"].endswith(
+        "drafts 4, each taken to be right with probability 0.6, in card memory 0.5 of K and V"
+    )
     assert told["fits"] == "yes"
     assert rows(plan("opt-175b", 131072, at=system(1)))[0].value.startswith("NO")
 
