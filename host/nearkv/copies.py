@@ -14,6 +14,7 @@ from nearkv.card_index import clone
 from nearkv.card_store import CardStore
 from nearkv.layout import ModelLayout
 from nearkv.sequence import SequenceState
+from nearkv.volume import Volume
 from nearkv.volume_index import SequenceRecord
 
 
@@ -25,7 +26,7 @@ def fork_named(state: SequenceState, name: str) -> None:
             made.append((part.card, clone(part.card, part.data, name, time.time_ns())))
     except BaseException:
         for card, _ in made:
-            remove(card, name)
+            remove(card.volume, name)
         raise
 
 
@@ -45,7 +46,7 @@ def adopt(cards: Sequence[CardStore], layout: ModelLayout, name: str, keys: Sequ
                     _begin(card, layout, record, name, count)
         except BaseException:
             for card in made:
-                remove(card, name)
+                remove(card.volume, name)
             raise
         return count * layout.extent_tokens
     return 0
@@ -59,14 +60,14 @@ def label(state: SequenceState, layout: ModelLayout, keys: Sequence[bytes]) -> N
             part.card.volume.index.set_keys(part.data.record, list(enumerate(keys[:full])))
 
 
-def remove(card: CardStore, name: str) -> bool:
-    """The card's part of a named sequence that is not open is gone; whether there was one."""
-    record = card.volume.index.find(name)
+def remove(volume: Volume, name: str) -> bool:
+    """The volume's part of a named sequence that is not open is gone, its space free; whether there was one."""
+    record = volume.index.find(name)
     if record is None:
         return False
-    card.volume.index.delete(record.id)
+    volume.index.delete(record.id)
     for place in record.places:
-        card.volume.release(place, len(record.heads))
+        volume.release(place, len(record.heads))
     return True
 
 

@@ -255,7 +255,7 @@ def _fill(state: SequenceState, length: int, layout: ModelLayout) -> None:
 
 def delete(name: str, cards: Sequence[CardStore]) -> None:
     """Removes a named sequence from the volumes; it must not be open. KeyError when none has it."""
-    known = [copies.remove(card, name) for card in cards]
+    known = [copies.remove(card.volume, name) for card in cards]
     if not any(known):
         raise KeyError(f"no sequence is named {name!r}")
 

@@ -16,6 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkv import copies
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.scrub import BadPage, Scrubber
@@ -113,7 +114,7 @@ class StoreFolders:
             header = self.sessions.remove(name, tenant)
             if header is not None:
                 for volume in volumes:
-                    remove_sequence(volume, SEQUENCE_PREFIX + header.session)
+                    copies.remove(volume, SEQUENCE_PREFIX + header.session)
 
     def _summary(self, entry: Entry) -> Summary:
         if entry.found is None:
@@ -162,12 +163,3 @@ class StoreFolders:
                 raise UserError(f"{folder} and {self.folders[0]} are volumes of different stores")
             if identity.card != number:
                 raise UserError(f"{folder} is volume {identity.card} of its store; it is given as number {number}")
-
-
-def remove_sequence(volume: Volume, name: str) -> None:
-    """A named sequence that is not open is gone from the volume, its space free."""
-    record = volume.index.find(name)
-    if record is not None:
-        volume.index.delete(record.id)
-        for place in record.places:
-            volume.release(place, len(record.heads))
