@@ -52,6 +52,7 @@ PACKAGES = (
     Package("pyxrt", "pyxrt", "only for a real card; nearkv's own binding of XRT can replace it", optional=True),
     Package("pynq", "pynq", f"needed only for pynq: cards: {INSTALL}", optional=True),
 )
+_BEHIND_XRT = ("xrt", "pynq")  # schemes of real cards
 TOOLS = (
     ("g++", "needed once to build the kernel of emulated cards: apt install g++"),
     ("iverilog", "needed only to test the RTL: apt install iverilog"),
@@ -64,7 +65,7 @@ def examine(urls: Sequence[CardUrl]) -> list[Check]:
     checks += [check_tool(name, fix) for name, fix in TOOLS]
     checks.append(check_memory())
     for url in urls:
-        below = check_xrt(url) if url.scheme in ("xrt", "pynq") else []
+        below = check_xrt(url) if url.scheme in _BEHIND_XRT else []
         checks += [*below, *check_card(url), *check_volume(url)]
     return checks
 
@@ -116,7 +117,7 @@ def check_card(url: CardUrl, open_card: Callable[[str], NearDevice] = NearDevice
     try:
         with open_card(url.text) as card:
             info, identity = card.info, card.identity
-            moves = check_moves(url, card) if url.scheme == "xrt" else []
+            moves = check_moves(url, card) if url.scheme in _BEHIND_XRT else []
     except (DriverError, ValueError, OSError) as error:
         remedy = getattr(error, "remedy", "") or "see the message; nearkv doctor --debug shows where it comes from"
         return [Check(f"{name} opens", False, one_line(error), remedy)]

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from nearkv.doctor import check_card
 from nearkv.doctor_check import Check
 from nearkv.doctor_selftest import check_moves
 from nearkv.doctor_xrt import check_xrt
@@ -63,6 +65,16 @@ def test_a_card_through_pynq(tmp_path: Path) -> None:
     assert not check.ok
     assert "PYNQ 4.0.0 is installed" in check.found
     assert "pip install pynq==3.0.1" in check.fix
+
+
+@pytest.mark.parametrize("make", [rig, pynq_machines.rig])
+def test_bytes_are_moved_through_a_card_whatever_its_binding(
+    tmp_path: Path, make: Callable[[Path], Rig | pynq_machines.PynqRig]
+) -> None:
+    machine = make(tmp_path)
+    checks = check_card(parse_url(machine.url()), lambda _: NearDevice.open(machine.open()))
+    assert [check.name.rpartition(".1 ")[2] for check in checks] == ["opens", "P2P", "DMA", "drive to card"]
+    assert all(check.ok for check in checks)
 
 
 def test_p2p_that_is_off_and_a_volume_elsewhere(tmp_path: Path) -> None:
