@@ -49,15 +49,23 @@ def urls(folder: Path) -> list[str]:
 
 
 class HalfJournal:
-    """A journal that gets every other token: its cost shows beside steps without it, in the same session."""
+    """A journal that gets every other token: its cost shows beside steps without it, in the same session.
 
-    def __init__(self, inner: Journal) -> None:
-        self._inner, self.tokens = inner, 0
+    The even ones up to `half`, then the odd ones, so that what else tells even steps from odd ones cancels.
+    """
+
+    def __init__(self, inner: Journal, half: int) -> None:
+        self._inner, self._half, self.tokens = inner, half, 0
+
+    @property
+    def takes(self) -> bool:
+        """Whether the newest token went into the journal."""
+        return self.tokens % 2 == (self.tokens > self._half)
 
     def append(self, record: Record) -> None:
         if isinstance(record, Token):
             self.tokens += 1
-            if self.tokens % 2:
+            if not self.takes:
                 return
         self._inner.append(record)
 
@@ -74,7 +82,7 @@ def journal(folder: Path, tokens: int) -> list[Figure]:
     steps: tuple[list[float], list[float]] = ([], [])
     appends: list[float] = []
     with Session.open("cost", cards=urls(folder), share=False, threads=1) as session:
-        half: Any = HalfJournal(session._parts.journal)
+        half: Any = HalfJournal(session._parts.journal, tokens // 2)
         session._parts.steps._journal = half
         last = [0.0]
 
@@ -87,7 +95,7 @@ def journal(folder: Path, tokens: int) -> list[Figure]:
             def timed(token: int) -> None:
                 now = time.perf_counter()
                 if half.tokens > 2:
-                    steps[half.tokens % 2].append(now - last[0])
+                    steps[not half.takes].append(now - last[0])
                 on_token(token)
                 last[0] = time.perf_counter()
 
