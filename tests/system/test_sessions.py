@@ -339,3 +339,28 @@ def test_a_damaged_journal_is_told_and_cut_when_asked(opened: Callable[..., Sess
         assert 0 < len(session.tokens) < len(tokens)
         assert session.tokens == tokens[: len(session.tokens)]
         assert session.go_on().tokens == tokens[-30:]
+
+
+def test_a_crop_lost_with_a_damaged_journal_takes_its_rows_along(
+    opened: Callable[..., Session], tmp_path: Path
+) -> None:
+    """What was said after the crop has K and V where the journal, cut before the crop, has other tokens."""
+    with opened() as session:
+        session.say(WORDS, max_new_tokens=60, chat_template=False)
+        tokens = session.tokens
+        session.crop(len(tokens) - 50)
+        end = session._parts.journal._end
+        session.say("quite another matter", max_new_tokens=60, chat_template=False)
+        path = session._parts.journal.path
+    data = bytearray(path.read_bytes())
+    data[end - 1] ^= 1  # the crop's last byte
+    path.write_bytes(data)
+    code, _, err = command(tmp_path, "sessions", "verify", "trip", "--repair", "drop")
+    assert code == 0, err
+    with opened(create=False) as session:
+        assert session.tokens == tokens
+        assert (session.restored.stored, session.restored.recomputed) == (0, len(tokens) - 1)
+        got = session.say("and then?", max_new_tokens=20, chat_template=False).tokens
+    with opened("whole") as session:
+        session.say(WORDS, max_new_tokens=60, chat_template=False)
+        assert session.say("and then?", max_new_tokens=20, chat_template=False).tokens == got

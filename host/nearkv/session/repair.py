@@ -12,6 +12,7 @@ from nearkv.layout import ModelLayout
 from nearkv.pages import whole_units
 from nearkv.scrub import BadPage
 from nearkv.session.folder import SEQUENCE_PREFIX
+from nearkv.session.journal import read_journal
 from nearkv.session.records import Crop
 from nearkv.session.store_folders import StoreFolders, Summary
 
@@ -40,11 +41,19 @@ def fork_session(urls: Sequence[str], folders: StoreFolders, name: str, new: str
 def repair_journal(urls: Sequence[str], folders: StoreFolders, name: str, tenant: str) -> str:
     """Drops what a damaged journal has from its first bad record on; what was done, in a sentence. VolumeDamaged where
     nothing of it can be kept."""
-    with open_store(urls, folders.layout):
+    header = read_journal(folders.sessions.path_of(name, tenant), accept_damage=True).state.header
+    assert header is not None
+    with open_store(urls, folders.layout) as store:
+        # One of the lost records may have been a crop: then there are rows of other tokens than the journal has now.
+        if SEQUENCE_PREFIX + header.session in store.names():
+            sequence = store.open_sequence(SEQUENCE_PREFIX + header.session)
+            store.crop(sequence, 0)
+            store.free(sequence)
         journal, found = folders.sessions.open(name, tenant=tenant, accept_damage=True)
         journal.close()
     return (
-        f"{found.torn_nbytes} bytes of its journal were damaged; the session has {len(found.state.tokens)} tokens now"
+        f"{found.torn_nbytes} bytes of its journal were damaged; the session has {len(found.state.tokens)} tokens now, "
+        "and K and V will be computed again when it is opened"
     )
 
 
