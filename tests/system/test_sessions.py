@@ -364,3 +364,21 @@ def test_a_crop_lost_with_a_damaged_journal_takes_its_rows_along(
     with opened("whole") as session:
         session.say(WORDS, max_new_tokens=60, chat_template=False)
         assert session.say("and then?", max_new_tokens=20, chat_template=False).tokens == got
+
+
+def test_other_weights_of_the_same_name_are_refused_and_share_nothing(
+    opened: Callable[..., Session], tmp_path: Path
+) -> None:
+    with opened() as session:
+        mine = session.say(WORDS * 2, max_new_tokens=5, chat_template=False)
+        session.fork("forked")
+    (tmp_path / "other").mkdir()
+    other = tiny_folder(tmp_path / "other" / "tiny", seed=8)
+    for name in ("trip", "forked"):
+        with pytest.raises(UserError, match=f"'{name}' was made with other weights that are named 'tiny' too"):
+            opened(name, model=other)
+    with opened("new", model=other) as session:
+        reply = session.say(WORDS * 2, max_new_tokens=5, chat_template=False)
+    assert (reply.shared_tokens, reply.tokens == mine.tokens) == (0, False)
+    with opened("again") as session:
+        assert session.say(WORDS * 2, max_new_tokens=5, chat_template=False).shared_tokens == 128

@@ -76,9 +76,11 @@ class SessionFolder:
             raise UserError(f"there is a session {name!r} already; resume it, remove it or take another name")
         return Header(name, tenant, secrets.token_hex(8), model, _now())
 
-    def create(self, name: str, model: str, *, tenant: str = DEFAULT_TENANT, every: int = 1) -> tuple[Journal, Header]:
+    def create(
+        self, name: str, model: str, *, tenant: str = DEFAULT_TENANT, every: int = 1, weights: str = ""
+    ) -> tuple[Journal, Header]:
         """UserError when there is such a session."""
-        header = self.new_header(name, model, tenant)
+        header = replace(self.new_header(name, model, tenant), weights=weights)
         return self._create(header, (), every), header
 
     def enter(self, header: Header, records: Sequence[Record]) -> None:
@@ -93,7 +95,7 @@ class SessionFolder:
     def copy(self, header: Header, name: str, session: str) -> None:
         """A session that has every record of the one with `header`; durable when this returns."""
         source = self._known(header.name, header.tenant)
-        copy = replace(self.new_header(name, header.model, header.tenant), session=session)
+        copy = replace(self.new_header(name, header.model, header.tenant), session=session, weights=header.weights)
         self.enter(copy, read_records(source)[1:])
 
     def open(

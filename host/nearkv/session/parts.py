@@ -20,6 +20,7 @@ from nearkv.adapters.transformers.support import check_config
 from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
 from nearkv.models.facts import end_tokens, position_limit
+from nearkv.models.fingerprint import weights_fingerprint
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
 from nearkv.session.keys import extent_keys
 from nearkv.session.quota import FILE_NAME, check_quota, read_quotas, session_nbytes
@@ -39,6 +40,7 @@ class SessionParts:
         self.model, self.tokenizer, self.share = loaded.model, loaded.tokenizer, share
         self.layout = check_config(loaded.model.config.get_text_config(decoder=True), loaded.name).layout
         self.limit = position_limit(loaded.model.config)
+        self.weights = weights_fingerprint(loaded.model)
         self.ends = end_tokens(loaded.model, loaded.tokenizer)
         self.store: KVStore = stack.enter_context(KVStore.open(self.layout, urls, timeline=timeline))
         self.folder = SessionFolder(folder)
@@ -59,11 +61,18 @@ class SessionParts:
             assert state.header is not None
             self.header: Header = state.header
         else:
-            self.journal, self.header = self.folder.create(name, self.layout.model, tenant=tenant, every=every)
+            self.journal, self.header = self.folder.create(
+                name, self.layout.model, tenant=tenant, every=every, weights=self.weights
+            )
             state = replay([self.header])
         self._stack.enter_context(self.journal)
         if self.header.model != self.layout.model:
             raise UserError(f"session {name!r} is of model {self.header.model!r}; this is {self.layout.model!r}")
+        if self.header.weights not in ("", self.weights):
+            raise UserError(
+                f"session {name!r} was made with other weights that are named {self.header.model!r} too "
+                f"({self.header.weights[:8]}; these are {self.weights[:8]}); its K and V do not fit these"
+            )
         self.steps = SessionSteps(self.journal, state, self._network)
         if self._sequence_name in self.store.names():
             self._adopt(self.store.open_sequence(self._sequence_name))
@@ -80,7 +89,7 @@ class SessionParts:
         """The sequence exists when this returns; tokens of the prompt that it holds already."""
         if self.has_sequence:
             return 0
-        keys = extent_keys(self.layout, self.folder.salt(self.header.tenant), prompt[:-1]) if self.share else []
+        keys = self._keys(prompt[:-1]) if self.share else []
         self._adopt(self.store.add_sequence(self._sequence_name, keys=keys))
         return self._network.cached
 
@@ -97,8 +106,7 @@ class SessionParts:
     def label(self) -> None:
         """Later sessions find what this one has stored."""
         if self._sequence is not None and self.share:
-            salt = self.folder.salt(self.header.tenant)
-            self.store.label(self._sequence, extent_keys(self.layout, salt, self.steps.tokens[: self._network.cached]))
+            self.store.label(self._sequence, self._keys(self.steps.tokens[: self._network.cached]))
 
     def fork(self, name: str) -> None:
         if self.folder.exists(name, self.header.tenant):
@@ -112,6 +120,9 @@ class SessionParts:
     def text_of(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
+
+    def _keys(self, tokens: Sequence[int]) -> list[bytes]:
+        return extent_keys(self.layout, self.folder.salt(self.header.tenant), tokens, self.weights)
 
     @property
     def _sequence_name(self) -> str:

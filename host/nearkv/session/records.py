@@ -29,7 +29,8 @@ class JournalInvalid(ValueError):
 
 @dataclass(frozen=True)
 class Header:
-    """`session` is unlike that of any other session ever; `model` as volumes record it; `created` is an ISO time."""
+    """`session` is unlike that of any other session ever; `model` as volumes record it; `created` is an ISO time.
+    `weights` tells models of one name apart; empty where it is not known."""
 
     name: str
     tenant: str
@@ -37,6 +38,7 @@ class Header:
     model: str
     created: str
     format: int = FORMAT
+    weights: str = ""
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,7 @@ def _header(payload: bytes) -> Header:
     values = _object(payload, Header)
     if values.get("format") != FORMAT:
         raise ValueError(f"journal format {values.get('format')!r}; this version reads {FORMAT}")
-    if not all(isinstance(values[name], str) for name in ("name", "tenant", "session", "model", "created")):
+    if not all(isinstance(value, str) for name, value in values.items() if name != "format"):
         raise ValueError("a header's values are text")
     return Header(**values)
 
@@ -281,7 +283,8 @@ def _json(values: dict[str, Any]) -> bytes:
 def _object(payload: bytes, kind: type[Header] | type[Turn]) -> dict[str, Any]:
     values = json.loads(payload)
     names = {f.name for f in fields(kind)}
-    if not isinstance(values, dict) or set(values) != names:
+    # The first journals have no `weights`.
+    if not isinstance(values, dict) or set(values) not in (names, names - {"weights"}):
         raise ValueError(f"an object with {', '.join(sorted(names))} is expected")
     return values
 

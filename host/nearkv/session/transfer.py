@@ -7,6 +7,7 @@ The file is read as something a stranger made: every name, shape and value is ch
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def import_session(
     header = file.state.header
     assert header is not None
     wanted = check_label("session name", header.name if name is None else name)
-    new = folders.sessions.new_header(wanted, header.model, tenant)
+    new = replace(folders.sessions.new_header(wanted, header.model, tenant), weights=header.weights)
     if file.tokens:
         sequence = store.add_sequence(SEQUENCE_PREFIX + new.session)
         try:

@@ -165,3 +165,9 @@ def test_crop_inside_a_prefill_and_behind_it() -> None:
 def test_records_at_the_wrong_place(records: list[Record], text: str) -> None:
     with pytest.raises(JournalInvalid, match=text):
         replay(records)
+
+
+def test_a_header_of_the_first_journals_has_no_weights() -> None:
+    kind, payload = encode(Header("a", "t", "0", "m", "now", weights="ab"))
+    old = {name: value for name, value in json.loads(payload).items() if name != "weights"}
+    assert decode(Frame(kind, 0, 0, json.dumps(old).encode(), 0)) == Header("a", "t", "0", "m", "now")
