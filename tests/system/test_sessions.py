@@ -382,3 +382,33 @@ def test_other_weights_of_the_same_name_are_refused_and_share_nothing(
     assert (reply.shared_tokens, reply.tokens == mine.tokens) == (0, False)
     with opened("again") as session:
         assert session.say(WORDS * 2, max_new_tokens=5, chat_template=False).shared_tokens == 128
+
+
+@pytest.mark.parametrize("how", ["open", "fork", "export"])
+def test_a_crop_lost_with_the_journals_end_takes_its_rows_along(
+    opened: Callable[..., Session], tmp_path: Path, how: str
+) -> None:
+    """Nothing whole behind the damage says that it had been durable, so it looks like what a crash tore."""
+    with opened() as session:
+        session.say(WORDS, max_new_tokens=60, chat_template=False)
+        tokens = session.tokens
+        session.crop(len(tokens) - 50)
+        end = session._parts.journal._end
+        session.say("quite another matter", max_new_tokens=60, chat_template=False)
+        path = session._parts.journal.path
+    data = bytearray(path.read_bytes())
+    data[end - 20 :] = bytes(len(data) - end + 20)  # from within the crop on
+    path.write_bytes(data)
+    name = "trip"
+    if how != "open":
+        steps = {
+            "fork": [("fork", "trip", "new")],
+            "export": [("export", "trip", str(tmp_path / "file")), ("import", str(tmp_path / "file"), "--name", "new")],
+        }
+        for step in steps[how]:
+            code, _, err = command(tmp_path, "sessions", *step)
+            assert code == 0, err
+        name = "new"
+    with opened(name, create=False) as session:
+        assert session.tokens == tokens
+        assert (session.restored.stored, session.restored.recomputed) == (0, len(tokens) - 1)

@@ -29,6 +29,9 @@ T = TypeVar("T")
 # More than any session writes; a file that is larger is no journal.
 NBYTES_MAX = 1 << 28
 
+# In less there is no room for a crop, and the turn, prompt and token that give K and V to other tokens.
+_DOUBTFUL_NBYTES = 4 * frames.HEAD_NBYTES
+
 
 @dataclass(frozen=True)
 class Found:
@@ -52,6 +55,12 @@ def read_journal(path: Path, *, accept_damage: bool = False) -> Found:
 def read_records(path: Path) -> list[Record]:
     """Every record; raises as `read_journal`."""
     return [decode(frame) for frame in _judge(path, _read(path), False)[1].frames]
+
+
+def doubtful(torn_nbytes: int) -> bool:
+    """Whether so many bytes at a journal's end may have had a crop and what was said after it, so that stored K and V
+    may be of other tokens than the journal has now."""
+    return torn_nbytes >= _DOUBTFUL_NBYTES
 
 
 class Journal:

@@ -25,6 +25,7 @@ from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
 from nearkv.session.keys import extent_keys
 from nearkv.session.quota import FILE_NAME, check_quota, read_quotas, session_nbytes
 from nearkv.session.records import Header, Sampling, replay
+from nearkv.session.repair import drop_doubtful
 from nearkv.session.steps import Network, Restored, SessionSteps
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class SessionParts:
     def open(self, name: str, tenant: str, every: int) -> None:
         self._remove_orphans()
         if self.folder.exists(name, tenant):
+            drop_doubtful(self.store, self.folder.read(name, tenant))
             self.journal, found = self.folder.open(name, tenant=tenant, every=every)
             state, self.torn_nbytes = found.state, found.torn_nbytes
             assert state.header is not None

@@ -20,6 +20,7 @@ from nearkv.layout import ModelLayout
 from nearkv.models.tensors import TensorFile, save_tensors
 from nearkv.session import frames
 from nearkv.session.folder import SEQUENCE_PREFIX, check_label
+from nearkv.session.journal import doubtful
 from nearkv.session.records import Header, JournalInvalid, Record, SessionState, decode, replay
 from nearkv.session.store_folders import StoreFolders
 
@@ -38,7 +39,8 @@ def export_session(folders: StoreFolders, name: str, tenant: str, path: Path, on
     if path.exists():
         raise UserError(f"{path} exists; give another file or remove it")
     summary = folders.summary(name, tenant)
-    layout, tokens = folders.layout, summary.stored_tokens
+    # With records lost at the journal's end, one of them perhaps a crop, its K and V may be of other tokens.
+    layout, tokens = folders.layout, 0 if doubtful(summary.torn_nbytes) else summary.stored_tokens
     tensors: dict[str, NDArray[Any]] = {"journal": np.fromfile(folders.sessions.path_of(name, tenant), np.uint8)}
     for layer in range(layout.layers) if tokens else ():
         tensors[f"kv.{layer}"] = np.ascontiguousarray(folders.rows(summary.session, layer)[:, :, :tokens])
