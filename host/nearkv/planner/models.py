@@ -7,6 +7,7 @@ A shape comes from a known name or from a config.json in transformers' format. N
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -126,7 +127,7 @@ def find_model(name: str) -> ModelShape:
     if name.lower() in known:
         return known[name.lower()]
     path = Path(name)
-    if path.is_dir():
+    if os.path.isdir(path):  # Path.is_dir raises where a name is too long
         path = path / "config.json"
     elif not name.endswith(".json"):
         raise UserError(f"no model is called {name!r}; known: {', '.join(known)}; or give a folder with a config.json")
@@ -142,7 +143,7 @@ def find_model(name: str) -> ModelShape:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{path}: not JSON: {one_line(error)}") from error
-    return from_config(config, path.parent.name if path.name == "config.json" else path.stem)
+    return from_config(config, Path(os.path.abspath(path)).parent.name if path.name == "config.json" else path.stem)
 
 
 def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
@@ -154,27 +155,44 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
     found = {
         field: next((text[key] for key in keys if text.get(key) is not None), None) for field, keys in _KEYS.items()
     }
+    experts = next((text[key] for key in ("num_local_experts", "num_experts") if text.get(key)), 1)
+    if experts != 1 and text.get("moe_intermediate_size") is not None:
+        found["intermediate"] = text["moe_intermediate_size"]
     if found["intermediate"] is None and isinstance(found["hidden"], int):
         found["intermediate"] = 4 * found["hidden"]
     missing = [_KEYS[field][0] for field, value in found.items() if value is None]
     if missing:
         raise UserError(f"{name}: the configuration lacks {', '.join(missing)}")
+    if text.get("kv_lora_rank"):
+        raise UserError(f"{name}: kv_lora_rank is {text['kv_lora_rank']!r}: what such a model caches is no K and V of "
+                        "heads, which is all that is planned for")  # fmt: skip
     heads = found["heads"]
     head_size = text.get("head_dim")
     if head_size is None and isinstance(heads, int) and heads > 0 and isinstance(found["hidden"], int):
         head_size = found["hidden"] // heads
-    kv_heads = text.get("num_key_value_heads")
-    experts = next((text[key] for key in ("num_local_experts", "num_experts") if text.get(key)), 1)
     return ModelShape(
         name=name,
         **found,  # type: ignore[arg-type]
-        kv_heads=heads if kv_heads is None else kv_heads,  # type: ignore[arg-type]
+        kv_heads=_kv_heads(text, heads),  # type: ignore[arg-type]
         head_size=head_size,  # type: ignore[arg-type]
-        mlp_matrices=2 if text.get("model_type") in _PLAIN_MLP else 3,
+        mlp_matrices=2 if str(text.get("model_type")) in _PLAIN_MLP else 3,
         tied=bool(text.get("tie_word_embeddings", True)),
         experts=experts,
         active_experts=text.get("num_experts_per_tok") or 1,
     )
+
+
+def _kv_heads(text: Mapping[str, Any], heads: Any) -> Any:
+    """What a configuration says, under any of its names; all query heads have their own where it says nothing.
+
+    Falcon's newer blocks count theirs in num_kv_heads; its older ones and GPTBigCode have one where `multi_query` is
+    set, which is their default.
+    """
+    kind = str(text.get("model_type"))
+    if kind == "gpt_bigcode" or (kind == "falcon" and not text.get("new_decoder_architecture")):
+        return 1 if text.get("multi_query", True) else heads
+    keys = ("num_key_value_heads", "num_kv_heads")
+    return next((text[key] for key in keys if text.get(key) is not None), heads)
 
 
 @cache

@@ -79,6 +79,8 @@ def test_an_explicit_head_size_counts(tmp_path: Path) -> None:
         ({"num_key_value_heads": 5}, "heads = 32 is no multiple of kv_heads = 5"),
         ({"num_local_experts": 2, "num_experts_per_tok": 3}, "active_experts = 3 of 2"),
         ({"vocab_size": 10**12}, "vocab is 1000000000000"),
+        ({"model_type": [], "vocab_size": 0}, "vocab is 0"),
+        ({"kv_lora_rank": 512}, "kv_lora_rank is 512"),
     ],
 )
 def test_bad_configurations_are_refused_by_name(tmp_path: Path, config: Any, named: str) -> None:
@@ -104,3 +106,39 @@ def test_experts_that_a_batch_needs() -> None:
     assert mixtral.loaded_experts(1) == 2
     assert 7.8 < mixtral.loaded_experts(16) < 8
     assert shape().loaded_experts(1) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "kv_heads"),
+    [
+        ({"model_type": "falcon", "multi_query": True}, 1),
+        ({"model_type": "falcon", "multi_query": False}, 32),
+        ({"model_type": "falcon", "new_decoder_architecture": True, "multi_query": True, "num_kv_heads": 8}, 8),
+        ({"model_type": "gpt_bigcode", "multi_query": True}, 1),
+        ({"model_type": "llama"}, 32),
+    ],
+)
+def test_kv_heads_under_the_names_of_older_models(config: dict[str, Any], kv_heads: int) -> None:
+    shape = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 32000}
+    assert from_config({**shape, **config}, "m").kv_heads == kv_heads
+
+
+def test_experts_have_a_width_of_their_own() -> None:
+    """Qwen3-30B-A3B: 30.5 billion parameters, with experts of 768 beside an intermediate_size of 6144."""
+    config = {
+        "model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32,
+        "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936, "intermediate_size": 6144,
+        "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "tie_word_embeddings": False,
+    }  # fmt: skip
+    assert from_config(config, "m").parameters / 1e9 == pytest.approx(30.5, rel=0.01)
+
+
+def test_a_folder_is_named_where_it_lies_and_a_long_name_is_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text('{"num_hidden_layers": 1}')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=f"^{tmp_path.name}: the configuration lacks"):
+        find_model(".")
+    with pytest.raises(UserError, match="no model is called 'aaa"):
+        find_model("a" * 5000)
