@@ -163,8 +163,9 @@ class Group:
         """One list over so many bytes of K and V of this card's pairs. Pages that arrive meanwhile take bandwidth."""
         scene = self._scene
         card, work = scene.system.card, scene.work
-        room = card.memory_rate * MEMORY_SHARE - (card.drive.p2p_read if streaming else 0.0)
-        slowest = nbytes / max(room, card.memory_rate * 0.1)
+        whole = card.memory_rate * MEMORY_SHARE
+        # Pages do not arrive faster than the kernel uses them up for long: at most half of the memory's rate.
+        slowest = nbytes / (max(whole - card.drive.p2p_read, whole / 2) if streaming else whole)
         jobs = max(1.0, self.share.pairs * nbytes / self._nbytes) if self._nbytes else 1.0
         fixed = scene.policy.kernel_rate or card.kernel_rate
         if fixed:

@@ -95,6 +95,14 @@ def test_a_slower_drive_is_never_faster(model: str, context: int, slower: float,
     )
 
 
+def test_a_drive_faster_than_half_the_card_memory_does_not_slow_the_kernel() -> None:
+    """Pages come at no more than half of the memory's rate in the long run, so the kernel keeps the other half."""
+    speeds = (4e9, 8e9, 12e9, 18e9)
+    systems = [changed(system(4, host="gen4-server"), "card_drive", p2p_read=speed) for speed in speeds]
+    times = [plan("llama-3-8b", 131072, replace(NEARKV, hit=0.0), at).step.seconds for at in systems]
+    assert times == sorted(times, reverse=True)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     model=st.sampled_from(MODELS),
