@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nearkv.errors import UserError
-from nearkv.planner.units import CLOCK, COMPUTE, MONEY, NUMBER, POWER, RATE, SIZE, TIME, Kind, Limits
+from nearkv.planner.units import CLOCK, COMPUTE, MONEY, NUMBER, POWER, RATE, SIZE, SMALLEST, TIME, Kind, Limits
 
 
 def quantity(kind: Kind, least: float, most: float, *, above: bool = False, default: float | None = None) -> Any:
@@ -56,7 +56,7 @@ class SizeTable:
     def __post_init__(self) -> None:
         for what, rows in (("read", self.read), ("write", self.write)):
             sizes = [size for size, _ in rows]
-            if sizes != sorted(set(sizes)) or any(not 0 < v < math.inf for row in rows for v in row):
+            if sizes != sorted(set(sizes)) or any(not SMALLEST <= v < math.inf for row in rows for v in row):
                 raise UserError(f"by_size.{what}: sizes must ascend, sizes and rates must be positive")
 
     def own_s(self, nbytes: float, *, write: bool = False) -> float:

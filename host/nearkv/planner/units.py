@@ -38,6 +38,10 @@ MONEY = Kind("price", "2400 USD", {"USD": 1.0})
 NUMBER = Kind("number", "0.6", {"": 1.0})
 
 
+# Nothing that is measured is smaller, and what is divided by it stays finite.
+SMALLEST = 1e-12
+
+
 @dataclass(frozen=True)
 class Limits:
     """Values of a field: at least `least` (or above it) and at most `most`, in base units."""
@@ -53,6 +57,8 @@ class Limits:
             first = "above" if self.above else "from"
             raise UserError(f"{what} = {self.text(value)} is impossible; {first} {self.text(self.least)} to "
                             f"{self.text(self.most)} is allowed")  # fmt: skip
+        if 0 < value < SMALLEST:
+            raise UserError(f"{what} = {self.text(value)} is impossible; {self.text(SMALLEST)} is the least above 0")
         return value
 
     def text(self, value: float) -> str:

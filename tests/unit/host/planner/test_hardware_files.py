@@ -40,6 +40,8 @@ def test_a_file_of_the_user(tmp_path: Path) -> None:
         (GOOD.replace('read = "7 GB/s"\n', ""), "read missing"),
         (GOOD.replace("7 GB/s", "-7 GB/s"), "read = -7e\\+09 B/s is impossible"),
         (GOOD.replace("7 GB/s", "0 GB/s"), "read = 0 B/s is impossible"),
+        (GOOD.replace("7 GB/s", "1e-30 GB/s"), "read = 1e-21 B/s is impossible; 1e-12 B/s is the least above 0"),
+        (GOOD + '[by_size]\nread = [["4 KiB", "1e-320 GB/s"]]', "sizes and rates must be positive"),
         (GOOD.replace("7 GB/s", "7"), "read is '7'; a rate such as"),
         (GOOD.replace("7 GB/s", "nan GB/s"), "read = nan B/s is impossible"),
         (GOOD.replace('"drive"', '"card"'), "kind is 'card'; 'drive' is expected"),

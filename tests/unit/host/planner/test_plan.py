@@ -272,6 +272,8 @@ def test_energy_wear_and_cost_hang_together() -> None:
     assert 1.8 < dear.usd_per_million / found.usd_per_million <= 2
     with pytest.raises(UserError, match="years = 0"):
         Prices(years=0)
+    with pytest.raises(UserError, match="years = 1e-30 is impossible"):
+        Prices(years=1e-30)
     with pytest.raises(UserError, match="price of a kWh = -1"):
         Prices(kwh=-1)
 
