@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from nearkv_driver.regmap import HEAD_SIZES, ROWS_MAX
+
 from nearkv.planner.memory import Places, advice, place, plain_drives
 from nearkv.planner.prefill import Prefill, prefill
 from nearkv.planner.step import GPU, Step, simulate
@@ -74,7 +76,7 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        return self.places.fits
+        return self.places.fits and not kernel_refuses(self.work, self.policy)
 
 
 def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None = None, *, trace: bool = False) -> Plan:
@@ -99,7 +101,7 @@ def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None 
         system=system,
         alpha=alpha,
         places=places,
-        advice=tuple(advice(system, work, policy, places)),
+        advice=(*kernel_refuses(work, policy), *advice(system, work, policy, places)),
         step=step,
         prefill=first,
         components=components,
@@ -129,6 +131,18 @@ def compare(system: System, work: Work, policy: Policy, prices: Prices | None = 
 def rivals(policy: Policy) -> list[Policy]:
     """All other ways, with the same format of K and V."""
     return [replace(p, element=policy.element) for p in POLICIES.values() if p.name != policy.name]
+
+
+def kernel_refuses(work: Work, policy: Policy) -> list[str]:
+    """What of the model this project's kernel does not take, a sentence each; nothing where it does not attend."""
+    if policy.place != NEAR or policy.kernel_rate is not None:
+        return []
+    model, told = work.model, []
+    if model.head_size not in HEAD_SIZES:
+        told.append(f"the kernel takes no heads of {model.head_size}, only of {', '.join(map(str, HEAD_SIZES))}")
+    if model.group > ROWS_MAX:
+        told.append(f"the kernel takes {ROWS_MAX} query heads per KV head at most; the model has {model.group}")
+    return told
 
 
 def choose_alpha(system: System, work: Work, policy: Policy) -> tuple[float, Places]:

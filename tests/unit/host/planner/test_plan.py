@@ -128,6 +128,22 @@ def test_no_room_for_activations_and_runtime_does_not_fit(memory: float, context
     assert plan("llama-3-8b", 2048, IN_GPU, roomy, batch=1).fits
 
 
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "head_size", "told"),
+    [
+        (32, 8, 512, "the kernel takes no heads of 512, only of 64, 80"),
+        (71, 1, 64, "64 query heads per KV head at most"),
+    ],
+)
+def test_what_the_kernel_does_not_take_does_not_fit(heads: int, kv_heads: int, head_size: int, told: str) -> None:
+    work = Work(ModelShape("m", 4, 4096, heads, kv_heads, head_size, 14336, 32000), 4096)
+    near, *others = compare(system(), work, NEARKV)
+    assert not near.fits
+    assert told in near.advice[0]
+    assert verdict([near, *others]) == "It does not fit as asked."
+    assert all(other.fits for other in others if other.policy.name != IN_GPU.name)
+
+
 def test_what_would_help_helps() -> None:
     found = plan("opt-175b", 131072, at=system(2))
     assert [need.place for need in found.places.needs if not need.fits] == ["each drive"]
