@@ -173,7 +173,7 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
     return ModelShape(
         name=name,
         **found,  # type: ignore[arg-type]
-        kv_heads=_kv_heads(text, heads),  # type: ignore[arg-type]
+        kv_heads=_kv_heads(text, heads),
         head_size=head_size,  # type: ignore[arg-type]
         mlp_matrices=2 if str(text.get("model_type")) in _PLAIN_MLP else 3,
         tied=bool(text.get("tie_word_embeddings", True)),
