@@ -18,6 +18,8 @@ from nearkv.planner.system import CARD_DRIVES, NEAR, Policy, System, Work
 # Layers that are simulated, and those of them that only fill the pipeline. Every layer does the same, so the period of
 # the rest is that of all.
 LAYERS, FILLING = 14, 6
+# Layers behind them that are not counted: their reads and weights come ahead, while the last ones work.
+DRAINING = 3
 CHUNKS = 8  # pieces in which large transfers share a lane with others
 GPU, GPU_LINK, UPLINK, HOST, DRAM = "GPU", "GPU link", "uplink", "host CPU", "host DRAM"
 
@@ -84,7 +86,8 @@ def simulate(system: System, work: Work, policy: Policy, alpha: float, places: P
         attention = HostAttention(scene)
     else:
         attention = GpuAttention(scene)
-    return _Run(scene, attention, FILLING + work.model.layers if trace else LAYERS).step()
+    layers = FILLING + work.model.layers if trace else LAYERS
+    return _Run(scene, attention, layers + DRAINING).step()
 
 
 class _Run:
@@ -102,14 +105,15 @@ class _Run:
         self._attention.start(self._count)
         self._env.process(self._stream_weights())
         self._env.run(self._env.process(self._layers()))
-        begin, end = self._ends[FILLING - 1], self._ends[-1]
-        layer_s = (end - begin) / (self._count - FILLING)
+        begin, end = self._ends[FILLING - 1], self._ends[-1 - DRAINING]
+        counted = self._count - FILLING - DRAINING
+        layer_s = (end - begin) / counted
         model = scene.work.model
         head = compute.head_s(scene.system.gpu, model, scene.work.batch * scene.work.queries)
-        scale = model.layers / (self._count - FILLING)
+        scale = model.layers / counted
         busy = {name: lane.busy_s(begin, end) * scale for name, lane in scene.lanes.made.items()}
         busy[GPU] += head
-        spans = tuple(span for span in scene.lanes.spans or () if span.end > begin)
+        spans = tuple(span for span in scene.lanes.spans or () if span.end > begin and span.begin < end)
         return Step(layer_s * model.layers + head, layer_s, head, busy, spans)
 
     def _layers(self) -> Steps:

@@ -53,6 +53,16 @@ def test_k_and_v_bound_a_long_context_and_weights_a_short_one() -> None:
     assert plan("llama-3-70b", 512).bottleneck == "GPU link"
 
 
+def test_a_link_is_no_faster_than_its_bytes() -> None:
+    """Weights and K and V of a step, 146 GB, over one link of 25 GB/s, which is busy all the time."""
+    found = plan("llama-3-70b", 8192, POLICIES["host-dram-gpu"])
+    nbytes = (
+        8192 * 16 * 327680 + found.places.dram * 80 * found.work.model.layer_parameters / found.work.model.parameters
+    )
+    assert found.step.seconds >= nbytes / 25e9
+    assert found.components["GPU link"] == pytest.approx(found.step.seconds, rel=0.005)
+
+
 def test_components_do_not_exceed_the_step() -> None:
     for policy in POLICIES.values():
         found = plan(policy=policy)
