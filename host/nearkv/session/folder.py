@@ -27,6 +27,7 @@ from nearkv.volume_identity import sync_folder
 FOLDER = "sessions"
 SUFFIX = ".journal"
 NAME_NBYTES_MAX = 200
+_SALT_NBYTES = 32
 # A session's K and V are a sequence of the store with this and the session's id as its name.
 SEQUENCE_PREFIX = "session:"
 DEFAULT_TENANT = "default"
@@ -110,7 +111,10 @@ class SessionFolder:
         return read_journal(self._known(name, tenant))
 
     def salt(self, tenant: str = DEFAULT_TENANT) -> bytes:
-        """What keeps the tenant's keys from those of others; made when it is first asked for."""
+        """What keeps the tenant's keys from those of others; made when it is first asked for.
+
+        VolumeDamaged for a file of another size: with an empty salt two tenants would have the same keys.
+        """
         digest = hashlib.sha256(check_label("tenant", tenant).encode()).hexdigest()[:32]
         path = self.path / f"{digest}.salt"
         try:
@@ -118,14 +122,18 @@ class SessionFolder:
                 self._make()
                 new = path.with_suffix(".new")
                 with open(new, "wb", opener=_private) as file:
-                    file.write(secrets.token_bytes(32))
+                    file.write(secrets.token_bytes(_SALT_NBYTES))
                     file.flush()
                     os.fsync(file.fileno())
                 new.rename(path)
                 sync_folder(self.path)
-            return path.read_bytes()
+            salt = path.read_bytes()
         except OSError as error:
             raise StorageError(f"the tenant's salt: {error.strerror}", path=str(path)) from error
+        if len(salt) != _SALT_NBYTES:
+            text = f"the tenant's salt has {len(salt)} bytes, not {_SALT_NBYTES}; remove it, and new keys are made"
+            raise VolumeDamaged(text, path=str(path))
+        return salt
 
     def entries(self, tenant: str | None = None) -> Iterator[Entry]:
         """All journals, by name, damaged ones (whose tenant is not known) last."""
