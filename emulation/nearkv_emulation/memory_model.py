@@ -107,6 +107,34 @@ class MemoryTiming:
     reorder: int = 0
 
 
+@dataclass(frozen=True)
+class BusUses:
+    """Cycles of the kernel's clock by what a DDR4 channel's bus did in them; each cycle stands in one field.
+
+    A cycle is that of the port whose word began in it or is still being carried (the first, if two began). Else no
+    word of the bus's present turn could begin, and the field says why.
+    """
+
+    kv: int
+    ctl: int
+    out: int
+    fill: int  # pages from a drive
+    refresh: int  # words wait until a refresh has ended
+    turn: int  # words wait, their rows are open, and none was carried since the bus changed its direction
+    rows: int  # words wait for their rows or their bank group
+    nothing: int  # no word waits
+    turns: int  # how often the bus changed its direction; no cycles
+
+    @property
+    def cycles(self) -> int:
+        """All of them."""
+        return int(sum(astuple(self))) - self.turns
+
+    def __sub__(self, earlier: BusUses) -> BusUses:
+        """What came after `earlier`."""
+        return BusUses(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))
+
+
 class _Timing(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint32) for name in ("latency", "stall", "reorder"))
 

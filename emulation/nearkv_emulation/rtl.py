@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
 
@@ -28,7 +29,7 @@ from nearkv_driver.regmap import (
 )
 
 from nearkv_emulation.kernel import Masters
-from nearkv_emulation.memory_model import Memory, MemoryTiming, config
+from nearkv_emulation.memory_model import BusUses, Memory, MemoryTiming, config
 from nearkv_emulation.rtl_build import library
 
 __all__ = ["MemoryTiming", "RtlCard", "RtlFault", "RtlKernel"]
@@ -54,6 +55,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "interrupt": (_INT, [_PTR]),
     "cycles": (_U64, [_PTR]),
     "words": (_U64, [_PTR, _INT]),
+    "bus_uses": (_INT, [_PTR, _PTR]),
     "broken": (ctypes.c_char_p, [_PTR]),
     "wave": (_INT, [_PTR, ctypes.c_char_p]),
 }
@@ -107,6 +109,13 @@ class RtlCard:
     def words(self, master: int) -> int:
         """Words that a master (by index; 3: the switch) has moved so far."""
         return int(self._library.nearkv_card_words(self._card, master))
+
+    def bus_uses(self) -> BusUses:
+        """What the memory's bus did in each cycle since `memory`. ValueError for an ideal memory, which has none."""
+        counts = (_U64 * len(fields(BusUses)))()
+        if not self._library.nearkv_card_bus_uses(self._card, counts):
+            raise ValueError("memory:ideal; its ports share no bus")
+        return BusUses(*counts)
 
     @property
     def busy(self) -> bool:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from nearkv_driver import regmap as rm
 from nearkv_emulation.rtl import MemoryTiming, RtlCard, RtlKernel
-from numpy.typing import NDArray
 
-from tests.support.jobs import Job, Segment, build
+from tests.support.jobs import Job, build
 from tests.support.random_jobs import random_state
 from tests.support.rtl_tools import needs_verilator, patient
+from tests.support.speed_jobs import job
 
 pytestmark = [needs_verilator, patient]
 
@@ -35,28 +35,6 @@ def kernel(card: RtlCard) -> RtlKernel:
 def set_latency(card: RtlCard, latency: int) -> None:
     for master in range(3):
         card.timing(master, MemoryTiming(latency))
-
-
-def job(
-    head_size: int, rows: int, tokens: int, segment: int = 0, new: int = 0, state: bytes | None = None, seed: int = 1
-) -> Job:
-    """A job over `tokens` tokens: one unchecked segment, or checked ones of `segment` tokens; new rows behind them."""
-    rng = np.random.default_rng(seed)
-
-    def half(count: int) -> NDArray[np.float16]:
-        return rng.normal(size=(count, head_size)).astype(np.float16)
-
-    size = segment or tokens
-    return Job(
-        rng.normal(size=(rows, head_size)).astype(np.float32),
-        [(0, tokens + new)],
-        0.1,
-        [Segment(at, half(size), half(size), checked=segment != 0) for at in range(0, tokens, size)],
-        new=Segment(tokens, half(new), half(new)) if new else None,
-        tail=new != 0,
-        state_in=state,
-        state_out=state is not None,
-    )
 
 
 def rate(kernel: RtlKernel, jobs: list[Job]) -> float:

@@ -9,8 +9,10 @@ import pytest
 from nearkv_emulation.memory_model import Ddr4, Memory, MemoryTiming, pure_read
 from nearkv_emulation.rtl import RtlCard, RtlKernel
 
-from tests.rtl.test_speed import job, rate
+from tests.rtl.test_speed import rate
+from tests.support.jobs import build
 from tests.support.rtl_tools import needs_verilator, patient
+from tests.support.speed_jobs import job
 
 pytestmark = [needs_verilator, patient]
 
@@ -19,13 +21,18 @@ TIMING = MemoryTiming(40)
 
 
 @pytest.fixture
-def kernel() -> Iterator[RtlKernel]:
+def card() -> Iterator[RtlCard]:
     """A card of its own for each test: where a refresh falls depends on what ran before."""
     with RtlCard() as card:
         card.memory(DDR)
         for master in range(3):
             card.timing(master, TIMING)
-        yield RtlKernel(card)
+        yield card
+
+
+@pytest.fixture
+def kernel(card: RtlCard) -> RtlKernel:
+    return RtlKernel(card)
 
 
 def pure_rate(head_size: int, tokens: int) -> float:
@@ -50,3 +57,25 @@ def test_many_short_jobs(kernel: RtlKernel) -> None:
     found = rate(kernel, [job(64, 8, tokens, seed=seed) for seed in range(jobs)])
     print(f"{found:.3f} words per cycle, {found / reader:.3f} of {reader:.4f}")  # noqa: T201
     assert 0.90 * reader <= found <= 0.94 * reader
+
+
+@pytest.mark.parametrize("new", [0, 3])
+def test_every_cycle_of_the_bus_has_one_use(card: RtlCard, kernel: RtlKernel, new: int) -> None:
+    """Words as the ports count them; all parts together are the cycles that passed."""
+    image = build([job(64, 8, 256, new=new, seed=seed) for seed in range(4)])
+    before, cycles, words = card.bus_uses(), card.cycles, [card.words(master) for master in range(4)]
+    image.run(kernel)
+    card.fill(image.base, 64 * 1024)
+    card.drain()
+    uses = card.bus_uses() - before
+    assert uses.cycles == card.cycles - cycles
+    moved = [card.words(master) - then for master, then in zip(range(4), words, strict=True)]
+    assert [uses.kv, uses.ctl, uses.out, uses.fill] == moved
+    assert moved[0] == 4 * 2 * 256 * 2
+    assert moved[3] == 1024
+    assert min(uses.refresh, uses.turn, uses.rows, uses.nothing, uses.turns) > 0
+
+
+def test_an_ideal_memory_has_no_bus() -> None:
+    with RtlCard() as card, pytest.raises(ValueError, match="memory:ideal"):
+        card.bus_uses()

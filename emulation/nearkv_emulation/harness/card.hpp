@@ -53,6 +53,8 @@ class Card {
         const uint64_t words[] = {kv_.words, ctl_.words, out_.words, fill_.words};
         return words[master];
     }
+    // What the channel's bus did so far; null for an ideal memory.
+    const BusUses* bus_uses() const { return channel_->uses(); }
     bool interrupt() const { return top_->__SYM__interrupt; }
     const char* broken() const {
         for (const Rules* rules : {&kv_.rules, &ctl_.rules, &out_.rules})

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "bus_uses.hpp"
 #include "fill.hpp"
 
 namespace nearkv {
@@ -24,6 +25,8 @@ class Channel {
     virtual void step(uint64_t now) = 0;
     // Cycles of a port's latency that pass before a request is seen here; the rest passes on the way back.
     virtual uint32_t request_cycles(uint32_t latency) const = 0;
+    // Null where the ports share no bus.
+    virtual const BusUses* uses() const { return nullptr; }
 };
 
 class IdealChannel : public Channel {

@@ -37,15 +37,18 @@ class Ddr4Channel : public Channel {
         from_ = clocks(now);
         until_ = clocks(now + 1);
         ports_.fill.step(now);
-        for (; from_ >= refresh_at_; refresh_at_ += refi_) banks_.refresh(from_);
+        for (; from_ >= refresh_at_; refresh_at_ += refi_) refreshed_at_ = banks_.refresh(from_);
         for (const bool writes : {false, true})
             for (const Queue& queue : queues(writes))
                 if (queue.arrived(0, now) && queue.at(0).first_since == 0) queue.at(0).first_since = now;
         turn();
         prepare();
+        begun_ = BusUses::NOTHING;
         while (banks_.bus_free() < until_ && column()) continue;
+        ++uses_.cycles[use()];
     }
     uint32_t request_cycles(uint32_t latency) const override { return latency / 2; }
+    const BusUses* uses() const override { return &uses_; }
     uint64_t activates() const { return banks_.activates(); }
 
   private:
@@ -78,11 +81,16 @@ class Ddr4Channel : public Channel {
             writes += i;
             overdue = overdue || (i != 0 && queue.at(0).arrives + WRITE_AGE_CYCLES < now_);
         }
+        const bool before = writing_;
         if (writing_) {
             if (writes == 0 || (reads && written_ >= WRITES_IN_A_ROW)) writing_ = false;
         } else if (writes != 0 && (!reads || writes >= WRITES_START || overdue)) {
             writing_ = true;
             written_ = 0;
+        }
+        if (writing_ != before) {
+            turned_ = true;
+            ++uses_.turns;
         }
     }
 
@@ -151,16 +159,46 @@ class Ddr4Channel : public Channel {
 
     // One word on the bus; false when none is ready in this cycle.
     bool column() {
-        if (writing_) return write(ports_.out) || write(ports_.fill);
+        if (writing_) {
+            if (write(ports_.out)) return began(BusUses::OUT);
+            return write(ports_.fill) && began(BusUses::FILL);
+        }
         Reader* readers[2] = {&ports_.kv, &ports_.ctl};
         for (uint32_t i = 0; i < 2; ++i) {
-            Reader& reader = *readers[(next_ + i) % 2];
-            if (read(reader)) {
-                next_ = (next_ + i + 1) % 2;
-                return true;
+            const uint32_t port = (next_ + i) % 2;
+            if (read(*readers[port])) {
+                next_ = (port + 1) % 2;
+                return began(port == 0 ? BusUses::KV : BusUses::CTL);
             }
         }
         return false;
+    }
+    // Notes whose word is carried; of several in one cycle the first counts. Always true.
+    bool began(BusUses::Use port) {
+        if (begun_ == BusUses::NOTHING) begun_ = port;
+        carried_ = port;
+        turned_ = false;
+        return true;
+    }
+    // What the cycle at hand is counted as.
+    BusUses::Use use() const {
+        if (begun_ != BusUses::NOTHING) return begun_;
+        if (banks_.bus_free() >= until_) return carried_;
+        const Burst* waiting[] = {ports_.kv.head(now_), ports_.ctl.head(now_), first(ports_.out), first(ports_.fill)};
+        bool any = false, rows = false;
+        for (size_t port = 0; port < 4; ++port) {
+            if (waiting[port] == nullptr) continue;
+            any = true;
+            const bool now = (port >= BusUses::OUT) == writing_;
+            rows = rows || (now && banks_.column_ready(banks_.place(waiting[port]->address), until_));
+        }
+        if (!any) return BusUses::NOTHING;
+        if (from_ < refreshed_at_) return BusUses::REFRESH;
+        return turned_ && rows ? BusUses::TURN : BusUses::ROWS;
+    }
+    template <typename Source>
+    const Burst* first(const Source& source) const {
+        return source.bursts.empty() || source.bursts.front().arrives > now_ ? nullptr : &source.bursts.front();
     }
     bool read(Reader& reader) {
         const Burst* burst = reader.head(now_);
@@ -190,6 +228,12 @@ class Ddr4Channel : public Channel {
     uint32_t next_ = 0;
     uint32_t written_ = 0;
     bool writing_ = false;
+    // for `uses`: when the last refresh ends; whether no word was carried since a turn; whose word was the first of
+    // this cycle, and the last of all
+    uint64_t refreshed_at_ = 0;
+    bool turned_ = false;
+    BusUses::Use begun_ = BusUses::NOTHING, carried_ = BusUses::NOTHING;
+    BusUses uses_;
 };
 
 }  // namespace nearkv

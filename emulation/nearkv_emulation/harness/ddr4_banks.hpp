@@ -75,6 +75,8 @@ class Ddr4Banks {
     uint64_t bus_free() const { return bus_free_; }
 
     bool open(const Place& p) const { return bank(p).row == p.row; }
+    // Whether p's row is open and, apart from the bus and its group, a word of it may begin before `until`.
+    bool column_ready(const Place& p, uint64_t until) const { return open(p) && bank(p).column < until; }
     // Whether p's bank has an open row.
     bool occupied(const Place& p) const { return bank(p).row >= 0; }
     // The place, of p's bank, that is open or that the bank was closed for; row -1: neither.
@@ -111,7 +113,8 @@ class Ddr4Banks {
         ++epoch_;
         return true;
     }
-    void refresh(uint64_t from) {
+    // Closes all rows and refreshes; returns the clock from which on rows can be opened again.
+    uint64_t refresh(uint64_t from) {
         uint64_t closed = from;
         for (const Bank& b : banks_)
             if (b.row >= 0) closed = std::max(closed, b.precharge);
@@ -120,6 +123,7 @@ class Ddr4Banks {
             b.activate = std::max(b.activate, closed + f_.rp + f_.rfc);
         }
         ++epoch_;
+        return closed + f_.rp + f_.rfc;
     }
     // Moves the word at p; `done`: when the bus has carried it, or a write has been taken.
     bool read(const Place& p, uint64_t from, uint64_t until, uint64_t* done) {

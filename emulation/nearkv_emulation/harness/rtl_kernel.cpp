@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C functions around nearkv::Card, for ctypes (rtl.py). No logic.
+#include <algorithm>
+
 #include "card.hpp"
 
 using nearkv::Card;
@@ -61,6 +63,13 @@ uint64_t nearkv_card_cycles(Card* card) {
 }
 uint64_t nearkv_card_words(Card* card, int master) {
     return card->words(master);
+}
+// False, and nothing in `counts`, for an ideal memory.
+int nearkv_card_bus_uses(Card* card, uint64_t* counts) {
+    const nearkv::BusUses* uses = card->bus_uses();
+    if (uses == nullptr) return 0;
+    *std::copy(uses->cycles.begin(), uses->cycles.end(), counts) = uses->turns;
+    return 1;
 }
 const char* nearkv_card_broken(Card* card) {
     return card->broken();
