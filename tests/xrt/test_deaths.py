@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import signal
 import threading
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from nearkv_emulation.xrt_run.emulate import EmulationFailed, Finished, Options,
 from nearkv_emulation.xrt_run.run_folder import RunFolder
 
 from tests.support import cli, xrt_toy
+from tests.support.processes import require_ended
 from tests.support.xrt import installation, program
 
 _END_S = 60.0  # a process that is to end has so long on a busy machine
@@ -68,17 +68,6 @@ class Scene:
         assert self.run is not None
         assert not self.run.path.exists()
         assert self.run.shared is None or not self.run.shared.exists()
-
-
-def require_ended(pid: int) -> None:
-    """The process has ended or does within the time."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    ended = select.select([descriptor], [], [], _END_S)[0]
-    os.close(descriptor)
-    assert ended, f"process {pid} has not ended"
 
 
 @pytest.fixture
@@ -154,6 +143,18 @@ def test_a_signalled_run_takes_program_and_device_along(
     (folder / "kept").unlink(missing_ok=True)
     run_folder.sweep()
     assert not folder.exists()
+
+
+def test_a_killed_run_leaves_no_program_that_never_opened_a_device(scene: Scene, tmp_path: Path) -> None:
+    line = ["xrt-emulate", "--xclbin", str(scene.xclbin), "--timeout", str(_END_S)]
+    for model in xrt_toy.MODELS:
+        line += ["--model", model]
+    with cli.start(tmp_path, *line, "--", "sh", "-c", f"echo $$ > {scene.pipe}; exec sleep 1000") as run:
+        scene.wait()
+        run.kill()
+        run.communicate(timeout=_END_S)
+    require_ended(scene.host)
+    run_folder.sweep()
 
 
 def test_a_full_tmp_is_named_and_nothing_stays(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

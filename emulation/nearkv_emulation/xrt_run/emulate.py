@@ -85,8 +85,9 @@ def emulate(
 ) -> Finished:
     """Runs `command` with `options.devices` cards behind XRT; `environ` defaults to this process's own.
 
-    `started` is called when the program runs. Raises ValueError (XclbinError among them), also when the program cannot
-    be started; TransportUnavailable; EmulationFailed.
+    `started` is called when the program runs. The calling thread waits for the program, which is killed if it dies.
+    Raises ValueError (XclbinError among them), also when the program cannot be started; TransportUnavailable;
+    EmulationFailed.
     """
     if not command:
         raise ValueError("no command to run")

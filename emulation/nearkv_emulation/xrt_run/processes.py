@@ -16,6 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from nearkv_driver.errors import TransportUnavailable
+
+from nearkv_emulation.xrt_run.parent_death import killed_with_parent
+
 _LOOK_EVERY_S = 0.1
 _END_FOR_S = 10.0  # between asking a program to end and killing it
 _GRACE_S = 1.0  # for a program to say itself what it noticed of a dead device
@@ -30,14 +34,23 @@ class Outcome:
 
 
 class HostProgram:
-    """The program, started. A context manager: its process group is killed at the end."""
+    """The program, started. A context manager: its process group is killed at the end.
+
+    The thread that makes one must live until its end: the program dies with it, so that a killed run leaves none.
+    """
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
-        """ValueError where it cannot be started."""
+        """ValueError where it cannot be started; TransportUnavailable where it cannot be tied to this thread."""
         try:
-            self._process = subprocess.Popen(command, env=environ, start_new_session=True)
+            self._process = subprocess.Popen(
+                command, env=environ, start_new_session=True, preexec_fn=killed_with_parent()
+            )
         except OSError as error:
             raise ValueError(f"{command[0]}: {error.strerror}") from error
+        except subprocess.SubprocessError as error:
+            raise TransportUnavailable(
+                "this system refuses PR_SET_PDEATHSIG, so a program may outlive its run"
+            ) from error
         self._pidfd = os.pidfd_open(self._process.pid)
 
     def __enter__(self) -> HostProgram:
