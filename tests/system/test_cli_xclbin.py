@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,16 @@ def test_an_existing_file_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[
     code, output = pack(tmp_path)
     assert (code, output.read_bytes()) == (2, b"mine")
     assert "exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bits", ["/dev/zero", "pipe", "folder"])
+def test_a_bitstream_without_an_end_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], bits: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    output = tmp_path / "a.xclbin"
+    line = ["xclbin", "pack", str(DESIGN), "--bitstream", str(tmp_path / bits), "--output", str(output)]
+    assert (main(line), output.exists()) == (2, False)
+    assert f"{tmp_path / bits} is no regular file" in capsys.readouterr().err
 
 
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from nearkv_driver.bitstream.errors import BuildRefused
 from nearkv_driver.bitstream.finding import Finding
+from nearkv_driver.bounded_file import TEXT_NBYTES_MAX, FileRefused, read_file
 
 # Sections that v++ knows. Only those that place the kernel are checked.
 SECTIONS = frozenset(
     ("advanced", "clock", "connectivity", "debug", "hls", "linker", "package", "profile", "vivado", "linkhls")
 )
-_NBYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,9 @@ class Entry:
 def read_link(path: Path) -> str:
     """BuildRefused says why the file cannot be read."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_NBYTES_MAX + 1)
-        if len(data) > _NBYTES_MAX:
-            raise BuildRefused(f"{path}: more than {_NBYTES_MAX} bytes, which is no link configuration")
-        return data.decode("utf-8-sig")
-    except OSError as error:
-        raise BuildRefused(f"{path} cannot be read: {error.strerror}") from error
+        return read_file(path, TEXT_NBYTES_MAX).decode("utf-8-sig")
+    except FileRefused as error:
+        raise BuildRefused(f"{path} {error.reason}") from error
     except UnicodeDecodeError as error:
         raise BuildRefused(f"{path}: not UTF-8 text at byte {error.start}") from error
 

@@ -13,6 +13,8 @@ from enum import IntEnum
 from pathlib import Path
 from uuid import UUID
 
+from nearkv_driver.bounded_file import XCLBIN_NBYTES_MAX, FileRefused, read_file
+
 MAGIC = b"xclbin2\0"
 _LEAD = struct.Struct("<8si28s256sQ")  # magic, signature length, reserved, key block, unique id
 _HEADER = struct.Struct("<QQQHBBHH16s64s16s16sI4x")
@@ -194,13 +196,11 @@ class Container:
 
 
 def read_container(path: str | Path) -> Container:
-    """XclbinError naming the file where it is missing, unreadable, cut or something else."""
+    """XclbinError naming the file where it is missing, unreadable, larger than 2 GiB, cut or something else."""
     try:
-        if Path(path).exists() and not Path(path).is_file():  # a device or a pipe may have no end
-            raise XclbinError("is no regular file", file=str(path))
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise XclbinError(f"cannot be read: {error.strerror}", file=str(path)) from error
+        data = read_file(path, XCLBIN_NBYTES_MAX)
+    except FileRefused as error:
+        raise XclbinError(error.reason, file=str(path)) from error
     return Container.parse(data, str(path))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nearkv_driver.bounded_file import TEXT_NBYTES_MAX, FileRefused, read_file
 from nearkv_driver.xclbin.container import Mode, XclbinError
 from nearkv_driver.xclbin.design import Bank, Clock, Design, Unit
 from nearkv_driver.xclbin.kernel import Kernel, nearkv_kernel, parse_xml
@@ -20,7 +21,8 @@ _DEFAULT_KERNELS = ["nearkv_attend"]
 
 
 def read_design(path: str | Path) -> Design:
-    """XclbinError naming the file and the key. Kernels are `nearkv_attend`, or `kernel.xml` files beside the file:
+    """XclbinError naming the file and the key. Kernels are `nearkv_attend`, or `kernel.xml` files beside the file (of
+    1 MiB at most, like the file itself):
 
     platform = "…"; mode = "hw"; kernels = ["nearkv_attend", "vadd.xml"]
     [[clocks]] name, mhz, type = "data" | "kernel" | "system"
@@ -29,9 +31,9 @@ def read_design(path: str | Path) -> Design:
     """
     file = str(path)
     try:
-        document = tomllib.loads(Path(path).read_text())
-    except OSError as error:
-        raise XclbinError(f"cannot be read: {error.strerror}", file=file) from error
+        document = tomllib.loads(read_file(path, TEXT_NBYTES_MAX).decode("utf-8"))
+    except FileRefused as error:
+        raise XclbinError(error.reason, file=file) from error
     except ValueError as error:  # not UTF-8, or no TOML
         raise XclbinError(f"no TOML: {error}", file=file) from error
     top = _Keys(document, file, "the design")
@@ -130,9 +132,9 @@ def _kernel(name: Any, folder: Path, file: str) -> Kernel:
         return XclbinError(text, file=str(path))
 
     try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise fail(f"cannot be read: {error.strerror}") from error
+        text = read_file(path, TEXT_NBYTES_MAX)
+    except FileRefused as error:
+        raise fail(error.reason) from error
     elements = list(parse_xml(text, fail).iter("kernel"))
     if len(elements) != 1:
         raise fail(f"{len(elements)} kernels; one is expected")

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nearkv_driver.bounded_file import TEXT_NBYTES_MAX, read_file
+
 _AMD = Path("/opt/xilinx/xrt")
 _DEBIAN = (Path("/usr/include/xrt"), Path("/usr/include"))
 
@@ -45,8 +47,9 @@ class Places:
         """What XRT's own file says of its version; "" where there is none."""
         for root in self.roots():
             try:
-                return str(json.loads((root / "version.json").read_text())["BUILD_VERSION"])
-            except (OSError, ValueError, TypeError, KeyError):
+                found = json.loads(read_file(root / "version.json", TEXT_NBYTES_MAX))
+                return str(found["BUILD_VERSION"])
+            except (ValueError, TypeError, KeyError):
                 continue
         return ""
 

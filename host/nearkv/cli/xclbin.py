@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from nearkv_driver.bounded_file import XCLBIN_NBYTES_MAX, FileRefused, read_file
 from nearkv_driver.xclbin import Container, Design, Mode, XclbinError, read_container
 from nearkv_driver.xclbin.design_file import read_design
 from nearkv_driver.xclbin.tables import BankType, ClockType
@@ -78,9 +79,9 @@ def _pack(design: Path, bitstream: Path, output: Path) -> int:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+        return read_file(path, XCLBIN_NBYTES_MAX)
+    except FileRefused as error:
+        raise UserError(f"{path} {error.reason}") from error
 
 
 def describe(container: Container, design: Design, file: Path) -> dict[str, Any]:

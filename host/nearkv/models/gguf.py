@@ -38,6 +38,7 @@ _STRING, _ARRAY = 8, 9
 _VERSIONS = (2, 3)
 _DIMS_MAX = 4
 _NESTING_MAX = 4
+_HEADER_NBYTES_MAX = 1 << 28  # fields and table of tensors; with a vocabulary of 256K tokens they have about 20 MB
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class TensorInfo:
 
 
 class _Cursor:
-    """Reads the header from front to back; every read is checked against the end of the file."""
+    """Reads the header from front to back; every read is checked against the end of the file and a limit, since a
+    sparse file costs nobody anything and its copy does."""
 
     def __init__(self, path: Path, data: mmap.mmap) -> None:
         self.path, self.data, self.position = path, data, 0
@@ -64,6 +66,10 @@ class _Cursor:
         left = len(self.data) - self.position
         if nbytes > left:
             raise self.fail(f"{what} needs {nbytes} bytes at offset {self.position}, the file has {left} left")
+        if self.position + nbytes > _HEADER_NBYTES_MAX:
+            raise self.fail(
+                f"{what} ends at byte {self.position + nbytes}; a header has at most {_HEADER_NBYTES_MAX} bytes"
+            )
         self.position += nbytes
         return self.data[self.position - nbytes : self.position]
 
@@ -108,7 +114,10 @@ class _Cursor:
 
 
 class GGUF:
-    """One open file; a context manager. `fields` and `tensors` are read when it opens."""
+    """One open file; a context manager. `fields` and `tensors` are read when it opens, 256 MiB of header at most.
+
+    ValueError names the file, the place and what is wrong there; OSError where it cannot be opened.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

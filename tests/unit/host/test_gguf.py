@@ -148,6 +148,18 @@ def test_damage_is_a_value_error_that_names_the_file(tmp_path: Path, name: str) 
         GGUF(path)
 
 
+def test_a_header_of_a_sparse_file_is_not_copied(tmp_path: Path) -> None:
+    """An array of 2^30 bytes, all of which the file has."""
+    path = tmp_path / "sparse.gguf"
+    with path.open("wb") as file:
+        file.write(gguf_bytes({}, {}, n_fields=1)[:24] + text("a") + struct.pack("<IIQ", ARRAY, 0, 2**30))
+        file.truncate(2**31)
+    with pytest.raises(
+        ValueError, match=rf"sparse\.gguf: field 'a' ends at byte \d+; a header has at most {1 << 28} b"
+    ):
+        GGUF(path)
+
+
 _WHOLE = gguf_bytes(*llama_file(np.random.default_rng(0)))
 
 

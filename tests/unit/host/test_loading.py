@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import os
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,26 @@ def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
     path.write_text("hello")
     with pytest.raises(ValueError, match=r"notes\.gguf: not a GGUF file \(it begins with b'hell'"):
         find_model(path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "chat_template.jinja"])
+def test_texts_of_a_folder_that_no_model_has_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert find_model(tmp_path).path == tmp_path
+    most = (16 if name == "config.json" else 256) << 20
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(most)  # sparse: takes no room
+        assert find_model(tmp_path).path == tmp_path
+        file.truncate(most + 1)
+    with pytest.raises(ValueError, match=f"{name}: has {most + 1:,} bytes; at most {most:,} are read"):
+        find_model(tmp_path)
+
+
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    os.mkfifo(tmp_path / "chat_template.jinja")
+    with pytest.raises(ValueError, match=r"chat_template\.jinja: is no regular file"):
+        find_model(tmp_path)
 
 
 def test_unknown_dtype_is_refused(tiny: Path) -> None:

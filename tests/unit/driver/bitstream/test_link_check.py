@@ -157,7 +157,11 @@ def test_one_die_takes_no_placement() -> None:
 
 @pytest.mark.parametrize(
     ("data", "text"),
-    [(None, "No such file"), (b"\xff\xfe", "not UTF-8 text at byte 0"), (b"#" * (1 << 20) + b"#", "no link config")],
+    [
+        (None, "No such file"),
+        (b"\xff\xfe", "not UTF-8 text at byte 0"),
+        (b"#" * (1 << 20) + b"#", "at most 1,048,576"),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, data: bytes | None, text: str) -> None:
     path = tmp_path / "x.cfg"
