@@ -62,6 +62,17 @@ class DeviceTimeout(DriverError):
         self.elapsed_s, self.register, self.progress, self.cycles = elapsed_s, register, progress, cycles
 
 
+class LoadTimeout(DriverError):
+    """A binary was not on the card in time; `path` is its file, `elapsed_s` seconds of the machine.
+
+    The runtime may still be loading it: this process should end before the card is used again.
+    """
+
+    def __init__(self, message: str, *, card: str, path: str, elapsed_s: float) -> None:
+        super().__init__(message, card=card)
+        self.path, self.elapsed_s = path, elapsed_s
+
+
 class JobError(DriverError):
     """The kernel refused or failed a job; `code` is the status code's name, `status` all its fields."""
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a list may take: on the machine's clock, and in clock cycles where a simulated card counts its own time.
+"""How long a list may take: on the machine's clock, and in clock cycles where a simulated card counts its own time;
+and how long the loading of a binary.
 
 Arithmetic only: it neither waits nor reads a clock.
 """
@@ -15,6 +16,8 @@ from nearkv_driver.sizes import padded
 from nearkv_driver.transport import CardInfo
 
 WALL_S = 60.0
+# Of loading a binary. XRT's emulation sleeps for 10 s in it, and starts a simulator.
+LOAD_S = 300.0
 # Of a list that does little; and how many times longer than its words of K and V, one per cycle, another one may take.
 CYCLES_LEAST, CYCLES_PER_WORD = 20_000_000, 16
 # Rows that a kernel computes while it walks over K and V once; with more it walks again.

@@ -41,6 +41,7 @@ class Script:
     interface: str = ""
     refuse_open: str = ""
     refuse_load: str = ""
+    hold_load: threading.Event | None = None  # a load does not end before this is set
     loaded: str = NO_UUID
     p2p: bool = True
     ends_as: int = 4  # ERT_CMD_STATE_COMPLETED
@@ -134,6 +135,8 @@ def module(script: Script) -> Any:
             return Uuid(self._load(file))
 
         def _load(self, file: str) -> str:
+            if script.hold_load is not None:
+                script.hold_load.wait()
             if script.refuse_load:
                 raise RuntimeError(script.refuse_load)
             try:

@@ -22,11 +22,13 @@ from nearkv_driver.p2p_check import check_path
 from nearkv_driver.registry import CardUrl
 from nearkv_driver.syscalls import Syscalls
 from nearkv_driver.sysfs import Sysfs
+from nearkv_driver.time_limit import LOAD_S
 from nearkv_driver.transport import CardInfo
 from nearkv_driver.xrt.api import Query, XrtApi, XrtDevice, XrtError, XrtKernel
 from nearkv_driver.xrt.binary import Binary, check_platform, read_binary
 from nearkv_driver.xrt.card import XrtCard
 from nearkv_driver.xrt.control import Control, RegisterControl, RunControl
+from nearkv_driver.xrt.loading import load_within
 from nearkv_driver.xrt.native_load import load_native
 from nearkv_driver.xrt.places import Places
 from nearkv_driver.xrt.pyxrt_api import load_pyxrt
@@ -42,12 +44,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Machine:
-    """What a test replaces: where things lie, how modules load, where sysfs is, how files are read."""
+    """What a test replaces: where things lie, how modules load, where sysfs is, how files are read, the seconds that
+    a binary may take to load."""
 
     places: Places
     load: Callable[[str], Any] = importlib.import_module
     calls: Syscalls | None = None
     native: Callable[[Places, str], XrtApi] = load_native
+    load_s: float = LOAD_S
 
     @property
     def sysfs(self) -> Sysfs:
@@ -59,7 +63,7 @@ class Machine:
 
 
 def open_card(url: CardUrl, machine: Machine | None = None) -> XrtCard:
-    """ValueError for an option; TransportUnavailable or BuildMismatch with what to do for everything else."""
+    """ValueError for an option; TransportUnavailable, BuildMismatch or LoadTimeout, with what to do, for all else."""
     url.only(OPTIONS)
     api_name, way = url.choice("api", _APIS, "auto"), url.choice("control", _CONTROLS, "auto")
     machine = machine or Machine(Places.of())
@@ -84,7 +88,7 @@ def open_through(api: XrtApi, binary: Binary, url: CardUrl, machine: Machine, *,
     """Through a binding that has been chosen. `registers`: drive the unit by them, not by runs of XRT."""
     with ExitStack() as stack:
         device = open_device(api, url, machine, stack)
-        _load(device, binary, machine, url)
+        _load(device, binary, machine, url, stack)
         info = _describe(api, device, binary, url, machine, registers=registers)
         card = _card(device, binary, info, stack, registers=registers)
     try:
@@ -158,12 +162,12 @@ def _named(api: XrtApi, url: CardUrl, machine: Machine) -> int:
     )
 
 
-def _load(device: XrtDevice, binary: Binary, machine: Machine, url: CardUrl) -> None:
+def _load(device: XrtDevice, binary: Binary, machine: Machine, url: CardUrl, closing: ExitStack) -> None:
     shell, interface = device.query(Query.NAME), device.query(Query.INTERFACE)
     check_platform(binary, shell, interface, emulated=machine.emulated, card=url.text)
     before = device.loaded()
     try:
-        device.load(binary.path)
+        load_within(machine.load_s, device, binary.path, url.text, closing)
     except XrtError as error:
         raise no_load(error, url.text, binary, shell, before) from error
 
