@@ -47,6 +47,8 @@ class DriveSpeed:
 
 @dataclass(frozen=True)
 class Measured:
+    """`copy_s`: bytes per second of a copy in host memory."""
+
     drive: DriveSpeed
     copy_s: float
     kernel: KernelSpeed

@@ -8,6 +8,7 @@ from nearkv.planner.models import ModelShape
 
 
 def products_s(gpu: Gpu, flop: float, nbytes: float) -> float:
+    """Seconds of matrix products: bound by arithmetic or by the bytes that the GPU's memory gives."""
     return max(flop / (gpu.compute * gpu.efficiency), nbytes / gpu.memory_rate)
 
 

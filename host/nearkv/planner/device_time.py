@@ -65,6 +65,7 @@ def kernel_cycles(stats: CardStats, layout: ModelLayout, c: Coefficients | None 
 
 
 def card_time(stats: CardStats, layout: ModelLayout, card: Card) -> CardTime:
+    """Seconds of one card for what its counters tell."""
     moved = stats.link_down_payload + stats.link_up_payload + stats.link_overhead
     return CardTime(
         kernel_s=kernel_cycles(stats, layout) / card.clock,
@@ -104,6 +105,7 @@ def rows(time: DeviceTime | None, name: str) -> list[Row]:
 
 
 def document(time: DeviceTime | None) -> dict[str, Any] | None:
+    """For `--json`, seconds and cycles; None where nothing was decoded."""
     if time is None:
         return None
     slowest, per = time.slowest, time.per_layer

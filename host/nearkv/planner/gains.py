@@ -79,4 +79,5 @@ def gain(system: System, work: Work) -> Gain:
 
 
 def gains(system: System, works: Iterable[Work]) -> list[Gain]:
+    """One for each work."""
     return [gain(system, work) for work in works]

@@ -27,10 +27,12 @@ def rate(least: float = 0.0, default: float | None = None) -> Any:
 
 
 def watts() -> Any:
+    """A field of watts, 0 by default."""
     return quantity(POWER, 0.0, 1e5, default=0.0)
 
 
 def dollars() -> Any:
+    """A field of US dollars, 0 by default."""
     return quantity(MONEY, 0.0, 1e8, default=0.0)
 
 

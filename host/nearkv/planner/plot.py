@@ -32,6 +32,8 @@ def check_picture(path: Path) -> None:
 
 
 def draw(sweep: Sweep, plans: Sequence[Sequence[Plan]], path: Path) -> None:
+    """One line per policy; points that do not fit are dotted. `plans`: for each value of the sweep one per policy.
+    OSError where `path` cannot be written."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter

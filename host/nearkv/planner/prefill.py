@@ -29,6 +29,7 @@ class Prefill:
 
 
 def prefill(system: System, work: Work, policy: Policy, alpha: float, places: Places) -> Prefill:
+    """Seconds of all prompts of a batch, stage by stage; its longest part hides the others but for the first stage."""
     model, gpu, host = work.model, system.gpu, system.host
     computing = model.layers * work.batch * compute.prefill_layer_s(gpu, model, work.context, 1)
     streamed = places.dram + places.drives

@@ -95,6 +95,7 @@ def verdict(plans: Sequence[Plan]) -> str:
 
 
 def place_name(plan: Plan) -> str:
+    """Where K and V are and who attends, for a table."""
     if plan.system.gpu.in_host_memory and plan.policy.place in (GPU_ONLY, HOST_DRAM_GPU):
         return "host memory, no GPU" if plan.policy.place == GPU_ONLY else "host memory, no GPU, in pieces"
     names = {

@@ -143,6 +143,8 @@ def parse_drives(text: str) -> tuple[int, Drive]:
 
 
 def counted(count: str | None, what: str, text: str) -> int:
+    """The count before the x of `4xNAME`, 1 where there is none; UserError, naming `what` and the whole text, outside 1
+    to COUNT_MAX."""
     number = int(count) if count else 1
     if not 1 <= number <= COUNT_MAX:
         raise UserError(f"{what} are {text!r}; a count from 1 to {COUNT_MAX} is expected")

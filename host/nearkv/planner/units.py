@@ -94,10 +94,12 @@ def tokens(text: str, what: str) -> int:
 
 
 def human_rate(value: float) -> str:
+    """Bytes per second in GB/s."""
     return f"{value / 1e9:.2f} GB/s"
 
 
 def human_size(value: float) -> str:
+    """Bytes in powers of 1000."""
     for unit in ("PB", "TB", "GB", "MB", "kB"):
         if abs(value) >= SIZE.units[unit]:
             return f"{value / SIZE.units[unit]:.2f} {unit}"
@@ -105,6 +107,7 @@ def human_size(value: float) -> str:
 
 
 def human_time(value: float) -> str:
+    """Seconds in the largest unit that gives 1 or more."""
     steps = (("years", TIME.units["years"]), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
     for unit, factor in steps:
         if value >= factor:

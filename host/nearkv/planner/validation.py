@@ -106,14 +106,17 @@ def constants(bench: Bench | None = None) -> tuple[Constant, ...]:
 
 
 def one(what: str, published: float, ours: float) -> Figure:
+    """A published number and ours."""
     return Figure(what, (published, published), (ours, ours))
 
 
 def at_most(what: str, published: float, ours: float) -> Figure:
+    """A published limit and our number."""
     return Figure(what, (published, published), (ours, ours), bound=True)
 
 
 def span(values: Sequence[float]) -> tuple[float, float]:
+    """Least and greatest."""
     return min(values), max(values)
 
 

@@ -230,6 +230,7 @@ def decode(frame: Frame) -> Record:
 
 
 def replay(records: Iterable[Record]) -> SessionState:
+    """The state after all records, in their order. JournalInvalid where one does not follow from those before."""
     state = SessionState()
     for record in records:
         state.take(record)
