@@ -18,6 +18,8 @@ BOUNCE = "or add p2p=bounce to the card URL: slower, through host memory"
 
 
 class P2p(Enum):
+    """Whether drives reach a card's memory."""
+
     ENABLED = "enabled"
     DISABLED = "disabled"
     REBOOT = "reboot needed"

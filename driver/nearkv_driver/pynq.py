@@ -92,6 +92,8 @@ def _check_xrt(places: Places) -> None:
 
 
 class PynqApi:
+    """`XrtApi` through PYNQ, which has a unit's registers and no runs."""
+
     has_registers = True
 
     def __init__(self, module: Any, xrt: Any, version: str, xrt_version: str) -> None:
@@ -124,6 +126,8 @@ class _Handle:
 
 
 class PynqDevice:
+    """`XrtDevice`: one card of PYNQ's, exclusively; a second object of it in this process cannot load."""
+
     def __init__(self, module: Any, xrt: Any, device: Any) -> None:
         self._module, self._device = module, device
         self._handle: _Handle | None = None
@@ -241,6 +245,8 @@ class _Bo:
 
 
 class PynqBo:
+    """`XrtBo`. The buffer ends when it is freed and no view of its memory is left. XrtError after `free`."""
+
     def __init__(self, bo: _Bo, device: Any, nbytes: int) -> None:
         self._bo: _Bo | None = bo
         self._device, self._nbytes = device, nbytes

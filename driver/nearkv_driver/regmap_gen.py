@@ -106,6 +106,7 @@ def _number(name: str, value: int) -> str:
 
 
 def python_form(c: Contract) -> str:
+    """`nearkv_driver/regmap.py`."""
     out = [f"# {LICENCE}", f'"""The kernel contract. {NOTICE}"""', "", "from __future__ import annotations", ""]
     out += ["from enum import IntEnum, IntFlag", "", "from nearkv_driver.layout import Field, Layout", ""]
     for name, value, doc in _flat_constants(c):
@@ -145,6 +146,7 @@ def python_form(c: Contract) -> str:
 
 
 def cpp_form(c: Contract) -> str:
+    """`regmap.hpp` of the HLS form."""
     out = [f"// {LICENCE}", f"// The kernel contract. {NOTICE}", "#pragma once", "", "#include <cstdint>", ""]
     out += ["namespace nearkv {", "namespace regmap {", ""]
     out += [
@@ -174,6 +176,7 @@ def cpp_form(c: Contract) -> str:
 
 
 def verilog_form(c: Contract) -> str:
+    """`regmap.vh` of the RTL."""
     out = [
         f"// {LICENCE}",
         f"// The kernel contract. {NOTICE}",
@@ -200,6 +203,7 @@ def verilog_form(c: Contract) -> str:
 
 
 def exp2_form(c: Contract) -> str:
+    """`exp2_table.hpp` of the HLS form."""
     # Imported here: the table needs the generated parameters, which may not exist on the first run.
     from nearkv_driver.exp2_table import exp2_table
 
@@ -224,6 +228,7 @@ def exp2_form(c: Contract) -> str:
 
 
 def markdown_form(c: Contract) -> str:
+    """`docs/register-map.md`."""
     contract = c["contract"]
     out = [f"<!-- {NOTICE} -->", "# Register map and descriptors", ""]
     out += [
@@ -273,6 +278,7 @@ def drifted(root: Path) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Writes every generated file; with --check compares them. 1 where one differs."""
     parser = argparse.ArgumentParser(description="Generate the kernel contract's Python, C++, Verilog and Markdown.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a generated file has drifted")
     parser.add_argument("--root", type=Path, default=ROOT, help="repository to work on")

@@ -37,6 +37,8 @@ class Drive:
 
 @dataclass(frozen=True)
 class Sysfs:
+    """The kernel's view of cards and drives below `root`. What is missing or unreadable counts as not there."""
+
     root: Path = Path("/sys")
 
     def cards(self) -> list[PciCard]:

@@ -31,6 +31,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
+    """The machine's own clock; waiting sleeps."""
+
     def now(self) -> float:
         return time.monotonic()
 

@@ -69,6 +69,7 @@ TABLES: dict[str, Callable[[], str]] = {"crc32c_matrix.vh": crc32c_matrix, "exp2
 
 
 def main(arguments: list[str]) -> int:
+    """Writes the tables to the folder named first; with --check compares them. 1 where one differs."""
     folder, check = Path(arguments[0]), "--check" in arguments
     drifted = []
     for name, text in TABLES.items():

@@ -30,6 +30,7 @@ def check_name(name: str) -> None:
 
 
 def check_layer(layer: int, layout: ModelLayout) -> None:
+    """TypeError or UserError unless it is the number of a layer, from 0."""
     _whole("layer", layer)
     if not 0 <= layer < layout.layers:
         raise UserError(f"layer = {layer}; the model has layers 0 to {layout.layers - 1}")
@@ -50,6 +51,7 @@ def check_kv(k: NDArray[np.generic], v: NDArray[np.generic], batch: int, layout:
 
 
 def check_attends(layout: ModelLayout) -> None:
+    """UserError where K and V of this type are stored but no card attends to them."""
     if layout.dtype != "float16":
         raise UserError(f"dtype = {layout.dtype!r}: K and V are stored and read back; attention takes float16")
 
@@ -70,6 +72,7 @@ def check_q(q: NDArray[np.float32], batch: int, layout: ModelLayout, new_tokens:
 
 
 def check_scale(scale: float, window: int) -> None:
+    """TypeError or UserError unless a kernel can take the scale, and `window` is a count of tokens; 0 for none."""
     try:
         scale_constant(scale)
     except ValueError as error:
@@ -80,6 +83,7 @@ def check_scale(scale: float, window: int) -> None:
 
 
 def check_length(tokens: int, sequence: int) -> None:
+    """UserError where a sequence would pass the positions that a kernel can address."""
     if tokens > POSITIONS_MAX:
         raise UserError(f"sequence {sequence} would hold {tokens} tokens; the limit is {POSITIONS_MAX}")
 

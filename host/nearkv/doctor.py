@@ -76,6 +76,7 @@ def failed(checks: Iterable[Check]) -> bool:
 
 
 def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Check:
+    """Whether this Python is new enough."""
     ok = version >= _PYTHON
     wanted = ".".join(map(str, _PYTHON))
     return Check("python", ok, ".".join(map(str, version)), "" if ok else f"use Python {wanted} or later")

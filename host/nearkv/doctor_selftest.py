@@ -21,6 +21,7 @@ _BOUNCE = "add p2p=bounce to the card URL"
 
 
 def check_moves(url: CardUrl, card: NearDevice) -> list[Check]:
+    """Bytes to the card and back by DMA, and from its drive by P2P where it has that."""
     name = short_url(url.text)
     checks = [_dma(name, card)]
     folder = volume_folder(url)

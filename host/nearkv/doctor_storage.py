@@ -40,6 +40,7 @@ def check_direct(name: str, folder: Path, *, needed: bool = True) -> Check:
 
 
 def check_space(name: str, folder: Path) -> Check:
+    """Whether there is room below `folder` for one full context of the default model."""
     free = shutil.disk_usage(folder).free
     ok = free >= _SPACE_NBYTES
     fix = "" if ok else f"free some space, or name a folder with {human_bytes(_SPACE_NBYTES)} or more with ssd=FOLDER"

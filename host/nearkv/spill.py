@@ -43,6 +43,7 @@ def write_units(state: SequenceState, layer: int, first: int, rows: NDArray[np.f
 
 
 def upload_crcs(state: SequenceState, first: int, end: int, layer: int | None = None) -> None:
+    """Checksums of the stored tokens [first, end) to the cards, of one layer or of all."""
     if end > first:
         for part in state.parts:
             part.card.upload_crcs(part.data, first, end - first, layer)

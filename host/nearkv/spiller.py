@@ -38,6 +38,8 @@ class SpillCounters:
 
 
 class SpillFigures(TypedDict):
+    """Of `StoreStats`: counts since the store was opened, and seconds that calls have waited."""
+
     spills: int
     spills_failed: int
     spills_in_flight: int

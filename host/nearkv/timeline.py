@@ -64,6 +64,7 @@ def union(intervals: Iterable[Interval]) -> list[Span]:
 
 
 def length(spans: Sequence[Span]) -> float:
+    """Seconds in all; the spans must not overlap (`union`)."""
     return sum(end - begin for begin, end in spans)
 
 

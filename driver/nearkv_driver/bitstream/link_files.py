@@ -19,6 +19,7 @@ _FOLDER = Path(__file__).resolve().parents[3] / "fpga" / "hls" / "vitis"
 
 
 def main(arguments: Sequence[str] | None = None, folder: Path = _FOLDER) -> int:
+    """Writes one link file per platform; with --check compares them. 1 where one differs or is of no platform."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file differs")
     check = parser.parse_args(arguments).check

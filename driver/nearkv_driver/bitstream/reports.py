@@ -89,6 +89,7 @@ def read_timing(folders: list[Path]) -> Timing | None:
 
 
 def read_utilisation(folders: list[Path]) -> Utilisation:
+    """From the best reports under the folders; an empty part where there is none."""
     device, kernel = _best(folders, _DEVICE), _best(folders, _KERNEL)
     return Utilisation(_device(device) if device else {}, _kernel(kernel) if kernel else {})
 

@@ -70,12 +70,14 @@ def platform_named(key: str) -> Platform:
 
 
 def flow_named(name: str) -> Flow:
+    """BuildRefused for an unknown name."""
     if name not in list(Flow):
         raise BuildRefused(f"flow {name!r}; there are {', '.join(Flow)}")
     return Flow(name)
 
 
 def target_named(name: str) -> Target:
+    """BuildRefused for an unknown name."""
     if name not in list(Target):
         raise BuildRefused(f"target {name!r}; there are {', '.join(Target)}")
     return Target(name)

@@ -40,6 +40,8 @@ class Revision:
 
 @dataclass(frozen=True)
 class Sources:
+    """Folders of the kernel's two forms, and which state of them it is: the three go into the manifest."""
+
     hls: Path
     rtl: Path
     revision: Revision

@@ -24,6 +24,8 @@ _VERSION_TIMEOUT_S = 300  # the first start from a network drive
 
 @dataclass(frozen=True)
 class Tool:
+    """A program of Vitis; `version` as it names itself, such as `2022.2`."""
+
     path: Path
     version: str
 

@@ -27,6 +27,8 @@ class Closure(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
+    """Whether the timing is met, why not, and the MHz of the data clock in the xclbin; None where it names none."""
+
     closure: Closure
     reason: str  # empty when it is met
     achieved_mhz: int | None

@@ -73,6 +73,7 @@ class SectionKind(IntEnum):
 
 
 def kind_name(kind: int) -> str:
+    """The name of a section's kind; `kind N` for one that is not in SectionKind."""
     return SectionKind(kind).name if kind in SectionKind._value2member_map_ else f"kind {kind}"
 
 

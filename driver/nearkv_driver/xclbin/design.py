@@ -35,6 +35,8 @@ class Bank:
 
 @dataclass(frozen=True)
 class Clock:
+    """A clock of the platform; `type` is a ClockType."""
+
     name: str
     mhz: int
     type: int = ClockType.DATA
@@ -52,6 +54,8 @@ class Unit:
 
 @dataclass(frozen=True)
 class Design:
+    """What an xclbin says beside its bitstream: platform (the VBNV name), kernels and how their units are linked."""
+
     platform: str
     kernels: tuple[Kernel, ...]
     units: tuple[Unit, ...]

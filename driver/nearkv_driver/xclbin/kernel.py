@@ -47,6 +47,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Kernel:
+    """What a kernel.xml says: how a kernel is started, its AXI interfaces, its arguments by index."""
+
     name: str
     protocol: Protocol
     ports: tuple[Port, ...]

@@ -17,6 +17,7 @@ _FILE = Path(__file__).resolve().parents[3] / "fpga" / "rtl" / "vitis" / "kernel
 
 
 def main(arguments: Sequence[str] | None = None, file: Path = _FILE) -> int:
+    """Writes kernel.xml; with --check compares it. 1 where it differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file differs")
     wanted = nearkv_kernel().xml()

@@ -32,6 +32,8 @@ class BankType(IntEnum):
 
 
 class ClockType(IntEnum):
+    """What a clock is for (`CLOCK_TYPE` of xclbin.h). Kernels run on DATA."""
+
     DATA = 1
     KERNEL = 2
     SYSTEM = 3
@@ -47,6 +49,8 @@ class Protocol(IntEnum):
 
 @dataclass(frozen=True)
 class BankRow:
+    """A memory of the card; `type` is a BankType, or a number that a newer XRT has added."""
+
     type: int
     used: bool
     nbytes: int
@@ -75,12 +79,15 @@ class Connection:
 
 @dataclass(frozen=True)
 class ClockRow:
+    """A clock; `type` is a ClockType, or a number that a newer XRT has added."""
+
     name: str
     type: int
     mhz: int
 
 
 def read_banks(section: Section, file: str) -> tuple[BankRow, ...]:
+    """MEM_TOPOLOGY or GROUP_TOPOLOGY; sizes in bytes. XclbinError where it is damaged, naming `file`."""
     rows: Sequence[Any] = unpack_table(section, file, _COUNT, _BANK, 8)
     return tuple(
         BankRow(kind, bool(used), kib * _KIB, base, entry_name(tag, section, file))
@@ -89,6 +96,7 @@ def read_banks(section: Section, file: str) -> tuple[BankRow, ...]:
 
 
 def pack_banks(banks: Sequence[BankRow]) -> bytes:
+    """MEM_TOPOLOGY; sizes are rounded down to KiB, as the format has them."""
     rows = [_BANK.pack(b.type, b.used, b.nbytes // _KIB, b.base, b.tag.encode()) for b in banks]
     return struct.pack("<i4x", len(banks)) + b"".join(rows)
 
@@ -108,6 +116,7 @@ def read_connections(section: Section, file: str, units: int, banks: int) -> tup
 
 
 def pack_connections(connections: Sequence[Connection]) -> bytes:
+    """CONNECTIVITY."""
     rows = [_CONNECTION.pack(c.argument, c.unit, c.bank) for c in connections]
     return _COUNT.pack(len(rows)) + b"".join(rows)
 
@@ -127,6 +136,7 @@ def read_units(section: Section, file: str) -> tuple[UnitRow, ...]:
 
 
 def pack_units(units: Sequence[UnitRow]) -> bytes:
+    """IP_LAYOUT."""
     rows = []
     for unit in units:
         interrupt = 0 if unit.interrupt is None else 1 | unit.interrupt << 1
@@ -135,10 +145,12 @@ def pack_units(units: Sequence[UnitRow]) -> bytes:
 
 
 def read_clocks(section: Section, file: str) -> tuple[ClockRow, ...]:
+    """CLOCK_FREQ_TOPOLOGY. XclbinError where it is damaged, naming `file`."""
     rows: Sequence[Any] = unpack_table(section, file, _SHORT, _CLOCK, 2)
     return tuple(ClockRow(entry_name(name, section, file), kind, mhz) for mhz, kind, name in rows)
 
 
 def pack_clocks(clocks: Sequence[ClockRow]) -> bytes:
+    """CLOCK_FREQ_TOPOLOGY."""
     rows = [_CLOCK.pack(c.mhz, c.type, c.name.encode()) for c in clocks]
     return _SHORT.pack(len(clocks)) + b"".join(rows)

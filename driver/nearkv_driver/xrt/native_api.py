@@ -59,6 +59,8 @@ class Library:
 
 
 class NativeApi:
+    """`XrtApi` through nearkv's own library."""
+
     has_registers = True
 
     def __init__(self, library: Library, note: str) -> None:
@@ -75,6 +77,8 @@ class NativeApi:
 
 
 class NativeDevice:
+    """`XrtDevice`. Whoever opened it must close it."""
+
     def __init__(self, library: Library, handle: ctypes.c_void_p) -> None:
         self._library, self._handle = library, handle
 
@@ -109,6 +113,8 @@ class NativeDevice:
 
 
 class NativeKernel:
+    """`XrtKernel`."""
+
     def __init__(self, library: Library, handle: ctypes.c_void_p) -> None:
         self._library, self._handle = library, handle
 
@@ -125,6 +131,8 @@ class NativeKernel:
 
 
 class NativeRun:
+    """`XrtRun`; takes buffers of this binding only."""
+
     def __init__(self, library: Library, handle: ctypes.c_void_p) -> None:
         self._library, self._handle = library, handle
 
@@ -148,6 +156,8 @@ class NativeRun:
 
 
 class NativeRegisters:
+    """`XrtRegisters`: 32-bit registers by byte offset."""
+
     def __init__(self, library: Library, handle: ctypes.c_void_p) -> None:
         self._library, self._handle = library, handle
 

@@ -56,6 +56,8 @@ def _missing(places: Places) -> TransportUnavailable:
 
 
 class PyxrtApi:
+    """`XrtApi` through XRT's own Python module, which has runs and no registers."""
+
     has_registers = False
 
     def __init__(self, module: Any, version: str) -> None:
@@ -71,6 +73,8 @@ class PyxrtApi:
 
 
 class PyxrtDevice:
+    """`XrtDevice`. XRT closes the card when the last object made from it is gone."""
+
     def __init__(self, module: Any, device: Any) -> None:
         self._module, self._device = module, device
         self._context: Any = None
@@ -119,6 +123,8 @@ class PyxrtDevice:
 
 
 class PyxrtKernel:
+    """`XrtKernel`."""
+
     def __init__(self, module: Any, kernel: Any) -> None:
         self._module, self._kernel = module, kernel
 
@@ -135,6 +141,8 @@ class PyxrtKernel:
 
 
 class PyxrtRun:
+    """`XrtRun`; takes buffers of this binding only."""
+
     def __init__(self, run: Any) -> None:
         self._run = run
 

@@ -17,6 +17,7 @@ _HELD = ("device or resource busy", "busy")
 
 
 def no_binary(card: str) -> TransportUnavailable:
+    """Neither the URL nor the environment names a file."""
     return TransportUnavailable(
         "no xclbin is named", card=card, remedy="add xclbin=FILE to the card URL, or set NEARKV_XCLBIN"
     )

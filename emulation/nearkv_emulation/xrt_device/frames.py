@@ -36,10 +36,12 @@ def receive(sock: socket.socket) -> tuple[int, bytearray]:
 
 
 def reply(sock: socket.socket, message: bytes) -> None:
+    """Sends an answer. OSError where the other side is gone."""
     sock.sendall(_REPLY.pack(_SIZE_KEY, len(message)) + message)
 
 
 def request(sock: socket.socket, call: int, message: bytes) -> None:
+    """Sends a call. OSError where the other side is gone."""
     sock.sendall(_REQUEST.pack(_SIZE_KEY, len(message), _CALL_KEY, call) + message)
 
 

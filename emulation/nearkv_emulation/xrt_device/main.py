@@ -30,6 +30,7 @@ _SHM = Path("/dev/shm")  # memory that is no disk's: what a drive reads into a P
 
 
 def parser() -> argparse.ArgumentParser:
+    """The options of `nearkv-xrt-device`."""
     parser = argparse.ArgumentParser(
         prog="nearkv-xrt-device",
         description="The device behind XRT's hardware emulation. `nearkv xrt-emulate` starts it; docs/xrt-emulation.md",
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves one device until its host has gone. Returns the exit code; what is wrong goes to stderr and the report."""
     logging.basicConfig(level=logging.INFO, format="nearkv-xrt-device: %(message)s", stream=sys.stderr)
     log = logging.getLogger(__name__)
     options = parser().parse_args(arguments)

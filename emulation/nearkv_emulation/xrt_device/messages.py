@@ -15,6 +15,8 @@ _U64 = (1 << 64) - 1
 
 
 class Call(IntEnum):
+    """Numbers of the calls."""
+
     CLOSE = 1
     ALLOC = 4
     FREE = 5
@@ -39,6 +41,8 @@ class Call(IntEnum):
 
 @dataclass(frozen=True)
 class Alloc:
+    """A buffer of the host at a device address that the host has chosen."""
+
     address: int
     nbytes: int
     p2p: bool
@@ -58,6 +62,8 @@ class Write:
 
 @dataclass(frozen=True)
 class Read:
+    """A range of device memory or registers."""
+
     address: int
     nbytes: int
 
@@ -68,6 +74,7 @@ def to_device(fields: Fields) -> Write:
 
 
 def from_device(fields: Fields) -> Read:
+    """Like `to_device`: the offset is added here."""
     return Read(fields.number(4) + fields.number(6, 0), fields.number(5))
 
 
@@ -99,6 +106,7 @@ def answer(value: int = 1) -> bytes:
 
 
 def answer_data(value: int, data: bytes | memoryview) -> bytes:
+    """The answer to a call that reads: its result and the bytes."""
     return pack([(1, value), (2, data)])
 
 

@@ -65,4 +65,6 @@ class KernelModel(Protocol):
 
 
 class ModelMaker(Protocol):
+    """What `--model` names: makes the model of one unit. ValueError where it does not fit the unit."""
+
     def __call__(self, place: UnitPlace, /) -> KernelModel: ...

@@ -17,6 +17,8 @@ from typing import Any
 
 
 class State(StrEnum):
+    """How far a device process is."""
+
     RUNNING = "running"
     # Every host that opened the device has closed it.
     CLOSED = "closed"

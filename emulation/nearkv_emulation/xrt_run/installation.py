@@ -61,6 +61,7 @@ def find_installation(
 
 
 def system_folders() -> tuple[Path, ...]:
+    """Where distributions and AMD put XRT's libraries."""
     triplet = sysconfig.get_config_var("MULTIARCH")
     multiarch = (Path("/usr/lib") / str(triplet),) if triplet else ()
     return (*multiarch, Path("/usr/lib64"), Path("/usr/lib"), Path("/opt/xilinx/xrt/lib"))

@@ -41,6 +41,7 @@ def command(
 
 
 def run(output: Path, folder: Path, device: str, threads: int | None, clock: Clock) -> int:
+    """Measures, writes the files, shows a table. UserError for a folder or device that cannot be used."""
     if not folder.is_dir():
         raise UserError(f"folder {folder}: there is no such folder")
     with _refusing():

@@ -33,6 +33,7 @@ def command(
 
 
 def run(cards: tuple[str, ...], as_json: bool) -> int:
+    """1 where a check failed that is not optional."""
     urls = check_cards(cards or load_settings().cards)
     console = Console(stderr=True)
     with console.status("checking"):

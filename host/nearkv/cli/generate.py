@@ -142,6 +142,7 @@ def command(
 
 
 def run(request: Request) -> int:
+    """Generates and shows what the request asks for. UserError before any card is opened."""
     prompts = [*request.prompts, *(read_prompt(path) for path in request.prompt_files)]
     if not prompts and request.session is None:
         raise UserError("no prompt: give --prompt TEXT or --prompt-file FILE")

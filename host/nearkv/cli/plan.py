@@ -113,6 +113,7 @@ def command(
 
 
 def run(question: Question) -> int:
+    """Computes and shows one plan, a comparison or a sweep. UserError for a question that has no answer."""
     new_clock()  # says it where simpy is missing
     if question.sweep is not None:
         return _sweep(question, question.sweep)
