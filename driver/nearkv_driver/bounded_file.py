@@ -25,6 +25,9 @@ class FileRefused(ValueError):
 def read_file(path: str | Path, nbytes_max: int) -> bytes:
     """All bytes of a regular file. FileRefused where it cannot be read, is none, or has more than `nbytes_max`."""
     try:
+        # Opening a device may do something already. What takes the file's place after this is looked at again.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise FileRefused("is no regular file")
         # Without O_NONBLOCK a pipe would wait for a writer before it can be seen to be one.
         with open(path, "rb", opener=_without_waiting) as file:
             found = os.fstat(file.fileno())
@@ -34,8 +37,7 @@ def read_file(path: str | Path, nbytes_max: int) -> bytes:
                 raise FileRefused(f"has {found.st_size:,} bytes; at most {nbytes_max:,} are read")
             data = file.read(nbytes_max + 1)  # it may grow, and files of /proc tell no size
     except OSError as error:
-        reason = "is no regular file" if isinstance(error, IsADirectoryError) else f"cannot be read: {error.strerror}"
-        raise FileRefused(reason) from error
+        raise FileRefused(f"cannot be read: {error.strerror}") from error
     except ValueError as error:
         if isinstance(error, FileRefused):
             raise

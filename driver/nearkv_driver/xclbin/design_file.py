@@ -34,7 +34,7 @@ def read_design(path: str | Path) -> Design:
         document = tomllib.loads(read_file(path, TEXT_NBYTES_MAX).decode("utf-8"))
     except FileRefused as error:
         raise XclbinError(error.reason, file=file) from error
-    except ValueError as error:  # not UTF-8, or no TOML
+    except (ValueError, RecursionError) as error:  # not UTF-8, or no TOML, or nested by hundreds
         raise XclbinError(f"no TOML: {error}", file=file) from error
     top = _Keys(document, file, "the design")
     kernels = tuple(_kernel(name, Path(path).parent, file) for name in top.take("kernels", list, _DEFAULT_KERNELS))

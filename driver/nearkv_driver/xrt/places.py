@@ -49,7 +49,7 @@ class Places:
             try:
                 found = json.loads(read_file(root / "version.json", TEXT_NBYTES_MAX))
                 return str(found["BUILD_VERSION"])
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 continue
         return ""
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from nearkv_driver import bounded_file
 from nearkv_driver.bitstream.errors import BuildRefused
 from nearkv_driver.bitstream.link_file import read_link
 from nearkv_driver.bounded_file import TEXT_NBYTES_MAX, XCLBIN_NBYTES_MAX, FileRefused, read_file
@@ -46,6 +47,22 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
 def test_what_cannot_be_opened_says_why(tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(FileRefused, match=f"cannot be read: .*{why}"):
         read_file(tmp_path / name, 1000)
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    found = os.stat(__file__)
+    monkeypatch.setattr(bounded_file.os, "stat", lambda path: found)
+    with pytest.raises(FileRefused, match="is no regular file"):
+        read_file(tmp_path / "pipe", 1000)
+
+
+def test_a_description_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(XclbinError, match=r"deep\.toml: no TOML"):
+        read_design(tmp_path / "deep.toml")
 
 
 @pytest.fixture
