@@ -65,24 +65,23 @@ class EmulatedCard:
         self._registers = ControlRegisters()
         self._memory = CardMemory(info)
         self._worker = Worker(f"card {info.url}")
-        self._running = self._closed = False
+        self._running = False
 
     def read32(self, offset: int) -> int:
-        self._open()
+        self._memory.require_open()
         return self._registers.read(offset)
 
     def write32(self, offset: int, value: int) -> None:
-        self._open()
+        self._memory.require_open()
         self._registers.write(offset, value)
         if offset == ADDR_CTRL and self._registers.begin():
             self._begin()
 
     def alloc(self, nbytes: int, bank: int, p2p: bool = False) -> Buffer:
-        self._open()
         return self._memory.alloc(nbytes, bank, p2p)
 
     def pause(self, seconds: float) -> None:
-        self._open()
+        self._memory.require_open()
         if not self._running:
             time.sleep(max(0.0, seconds))
             return
@@ -97,13 +96,10 @@ class EmulatedCard:
             self._registers.ended()
 
     def info(self) -> CardInfo:
-        self._open()
+        self._memory.require_open()
         return self._info
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
         self._worker.close()
         # A list that still runs holds the memory until it ends.
         self._memory.close()
@@ -118,7 +114,3 @@ class EmulatedCard:
         masters = self._memory.behind(self._info.masters)
         self._running = True
         self._worker.give(lambda: self._kernel.run(masters, kv, ctl, out))
-
-    def _open(self) -> None:
-        if self._closed:
-            raise DriverError("the card is closed", card=self._info.url)

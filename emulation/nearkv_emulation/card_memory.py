@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of one emulated card: banks from its URL, allocation, and what a START may point at. Knows no kernel."""
+"""The memory of one emulated card while it is open: banks from its URL, allocation, what a START may point at.
+
+Knows no kernel.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from nearkv_driver.errors import BufferMisuse, TransportUnavailable
+from nearkv_driver.errors import BufferMisuse, DriverError, TransportUnavailable
 from nearkv_driver.registry import CardUrl
 from nearkv_driver.transport import Bank, CardInfo
 
@@ -40,16 +43,24 @@ def p2p_of(url: CardUrl) -> tuple[bool, str]:
 
 
 class CardMemory:
-    """All banks of a card and the buffers in them. `filled` is told address and size of what a drive is to write."""
+    """All banks of a card and the buffers in them, until `close`. `filled` is told address and size of what a drive is
+    to write."""
 
     def __init__(self, info: CardInfo, filled: Callable[[int, int], None] | None = None) -> None:
         self._info = info
         self._filled = filled
         self._banks = [DdrBank(bank, info.url) for bank in info.banks]
         self._buffers: list[DdrBuffer] = []
+        self._closed = False
+
+    def require_open(self) -> None:
+        """DriverError after `close`."""
+        if self._closed:
+            raise DriverError("the card is closed", card=self._info.url)
 
     def alloc(self, nbytes: int, bank: int, p2p: bool) -> DdrBuffer:
         """See nearkv_driver.transport.Transport.alloc."""
+        self.require_open()
         if not 0 <= bank < len(self._banks):
             raise ValueError(f"bank {bank}; the card has banks 0 to {len(self._banks) - 1}")
         if not 0 < nbytes < _BUFFER_NBYTES_MAX:
@@ -78,6 +89,7 @@ class CardMemory:
 
     def close(self) -> None:
         """Makes every buffer unusable. Whoever still holds a region keeps its memory."""
+        self._closed = True
         for buffer in self._buffers:
             buffer.detach()
         self._buffers, self._banks = [], []

@@ -36,7 +36,6 @@ class HwEmuCard:
     def __init__(self, options: HwEmuOptions, rtl: RtlCard | None = None) -> None:
         self._info = options.info
         self._wave = options.wave
-        self._closed = False
         self._memory = CardMemory(self._info, self._fill)
         self.rtl = rtl = rtl if rtl is not None else _simulated(options)
         try:
@@ -49,7 +48,7 @@ class HwEmuCard:
             raise
 
     def read32(self, offset: int) -> int:
-        self._open()
+        self._memory.require_open()
         check_offset(offset)
         try:
             return self.rtl.read32(offset)
@@ -57,7 +56,7 @@ class HwEmuCard:
             raise self._fault(error) from error
 
     def write32(self, offset: int, value: int) -> None:
-        self._open()
+        self._memory.require_open()
         check_write(offset, value)
         if offset == ADDR_CTRL and value & CTRL_START:
             self._before_start()
@@ -67,12 +66,11 @@ class HwEmuCard:
             raise self._fault(error) from error
 
     def alloc(self, nbytes: int, bank: int, p2p: bool = False) -> Buffer:
-        self._open()
         return self._memory.alloc(nbytes, bank, p2p)
 
     def pause(self, seconds: float) -> None:
         """`seconds` of the card's clock. Where no list runs they are counted and cost nothing."""
-        self._open()
+        self._memory.require_open()
         end = self.rtl.cycles + round(max(0.0, seconds) * self._info.clock_hz)
         busy = self.rtl.busy
         try:
@@ -83,15 +81,12 @@ class HwEmuCard:
             raise self._fault(error) from error
 
     def info(self) -> CardInfo:
-        self._open()
+        self._memory.require_open()
         return self._info
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self.rtl.close()
         self._memory.close()
+        self.rtl.close()
 
     def _before_start(self) -> None:
         """Pages that were read from the drive are there before the host starts a list, so their time passes now."""
@@ -111,15 +106,11 @@ class HwEmuCard:
             )
 
     def _fill(self, address: int, nbytes: int) -> None:
-        self._open()
+        self._memory.require_open()
         self.rtl.fill(address, nbytes)
 
     def _fault(self, error: RtlFault) -> DriverError:
         return DriverError(f"the simulated kernel failed: {error}", card=self._info.url)
-
-    def _open(self) -> None:
-        if self._closed:
-            raise DriverError("the card is closed", card=self._info.url)
 
 
 def _simulated(options: HwEmuOptions) -> RtlCard:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from nearkv_driver.errors import BufferMisuse
 from nearkv_driver.registry import open_transport
-from nearkv_driver.regmap import ADDR_CTL, ADDR_CTRL, ADDR_KV, ADDR_OUT, CTRL_CONTINUE, CTRL_DONE, CTRL_START
+from nearkv_driver.regmap import ADDR_CTL, ADDR_CTRL, ADDR_KV, ADDR_OUT, CTRL_CONTINUE, CTRL_DONE, CTRL_IDLE, CTRL_START
 from nearkv_driver.transport import Transport
 from nearkv_emulation.faults import FaultyTransport
 
@@ -89,3 +90,21 @@ def until_done(card: Transport, pauses: int = 1000) -> int:
         if register & CTRL_DONE:
             return register
     raise AssertionError(f"no DONE after {pauses} pauses")
+
+
+def refuse_stray_pointers(card: Transport) -> None:
+    """Of a card with two banks, its kernel linked to the first: START takes live buffers of that bank only."""
+    here, there, freed = card.alloc(4096, 0), card.alloc(4096, 1), card.alloc(4096, 0)
+    gone = freed.address
+    freed.free()
+    for ctl, out, text in (
+        (there.address, here.address, "CTL"),
+        (here.address, there.address, "OUT"),
+        (gone, here.address, "CTL"),
+        (0, here.address, "CTL"),
+    ):
+        set_arguments(card, 0, ctl, out)
+        with pytest.raises(BufferMisuse, match=rf"START with {text} = .* DDR\[0\]"):
+            start(card)
+        assert card.read32(ADDR_CTRL) == CTRL_IDLE
+    card.close()

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from nearkv_driver.device import NearDevice
-from nearkv_driver.errors import BufferMisuse, DriverError, JobError, TransportUnavailable
+from nearkv_driver.errors import DriverError, JobError, TransportUnavailable
 from nearkv_driver.registry import open_transport, parse_url
 from nearkv_driver.regmap import ADDR_CTRL, CTRL_DONE, CTRL_IDLE, CTRL_READY, CTRL_START, Implementation
 from nearkv_emulation.card import EmulatedCard, card_info
@@ -16,7 +16,7 @@ from nearkv_emulation.kernel import Masters
 from nearkv_emulation.model import ModelKernel
 
 from tests.support.cards import SMALL, card_with, job_over
-from tests.support.transports import go_on, set_arguments, start, until_done
+from tests.support.transports import go_on, refuse_stray_pointers, set_arguments, start, until_done
 
 
 def test_defaults_of_the_url() -> None:
@@ -47,21 +47,7 @@ def test_the_kernel_is_the_one_that_the_url_names() -> None:
 
 
 def test_start_needs_live_buffers_in_the_bank_of_the_master() -> None:
-    card = card_with(ModelKernel(), f"{SMALL}&banks=2")
-    here, there, freed = card.alloc(4096, 0), card.alloc(4096, 1), card.alloc(4096, 0)
-    gone = freed.address
-    freed.free()
-    for ctl, out, text in (
-        (there.address, here.address, "CTL"),
-        (here.address, there.address, "OUT"),
-        (gone, here.address, "CTL"),
-        (0, here.address, "CTL"),
-    ):
-        set_arguments(card, 0, ctl, out)
-        with pytest.raises(BufferMisuse, match=rf"START with {text} = .* DDR\[0\]"):
-            start(card)
-        assert card.read32(ADDR_CTRL) == CTRL_IDLE
-    card.close()
+    refuse_stray_pointers(card_with(ModelKernel(), f"{SMALL}&banks=2"))
 
 
 class Gate:
