@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One open card: runs job lists on the kernel and turns its answers into results or typed errors.
 
-Register sequences, polling, time limits, identity and poison live here, once for every transport. One list at a time,
-one thread at a time; the next list can be prepared while one runs. It stores nothing and knows no sequence.
+Polling, time limits and identity live here, once for every transport; registers in `kernel_registers`, poison in
+`message_memory`. One list at a time, one thread at a time; the next list can be prepared while one runs. It stores
+nothing and knows no sequence.
 """
 
 from __future__ import annotations
@@ -16,26 +17,16 @@ from typing import Self
 from nearkv_driver.commands import AttendJob, Identity, Result
 from nearkv_driver.decode import decode, decode_identity, progress
 from nearkv_driver.encode import Message, encode, encode_identify
-from nearkv_driver.errors import BufferMisuse, BuildMismatch, DeviceGone, DeviceTimeout, DriverError
+from nearkv_driver.errors import BufferMisuse, DeviceTimeout, DriverError
+from nearkv_driver.kernel_registers import KernelRegisters
 from nearkv_driver.message_memory import MessageMemory
 from nearkv_driver.plan import plan
 from nearkv_driver.registry import open_transport
-from nearkv_driver.regmap import (
-    ADDR_CTL,
-    ADDR_CTRL,
-    ADDR_KV,
-    ADDR_OUT,
-    CTRL_CONTINUE,
-    CTRL_DONE,
-    CTRL_IDLE,
-    CTRL_START,
-    REGISTER_GONE,
-    STATUS,
-)
+from nearkv_driver.regmap import CTRL_DONE, STATUS
 from nearkv_driver.time_limit import TimeLimit, Watch
 from nearkv_driver.traffic import Traffic
 from nearkv_driver.transport import Buffer, Bytes, CardInfo, Transport
-from nearkv_driver.windows import Window, Windows
+from nearkv_driver.windows import Windows
 
 # What took from when to when, on the device's clock: "link" (bytes between host and card) or "kernel" (START to DONE).
 Record = Callable[[str, float, float], None]
@@ -77,8 +68,8 @@ class NearDevice:
         self._record = record
         self.info: CardInfo = transport.info()
         self.url = self.info.url
-        self._require_one_bank()
-        self._windows = Windows(self._window("kv"), self._window("ctl"), self._window("out"))
+        self._registers = KernelRegisters(transport, self.url)
+        self._windows = Windows.of(self.info)
         self._traffic = Traffic()
         self._pending: Ticket | None = None
         self._unusable = ""
@@ -176,7 +167,7 @@ class NearDevice:
         try:
             self._go(prepared.message)
         except BaseException:
-            if not self._started():
+            if not self._registers.started():
                 self._pending = None
             raise
         self._traffic.lists += 1
@@ -203,12 +194,12 @@ class NearDevice:
     def abandon(self) -> None:
         """Waits for the list in flight, if there is one, and drops its reply: what a caller does whose `wait` was
         interrupted, so that the card is free again. Trouble makes the device unusable and is not raised."""
-        if self._pending is None or self._unusable:
+        if self._pending is None or self._why_unusable():
             return
         try:
             self._finish(self._pending, None)
         except DriverError as error:
-            self._unusable = self._unusable or f"the card failed ({error})"
+            self._unusable = self._why_unusable() or f"the card failed ({error})"
         except BaseException:
             self._unusable = "a list was interrupted and its end not waited for"
             raise
@@ -217,17 +208,6 @@ class NearDevice:
         """Frees everything; may be called again. A list in flight is abandoned."""
         self._unusable = "the device is closed"
         self._transport.close()
-
-    def _require_one_bank(self) -> None:
-        """A master reads what another one wrote: kv the tail that out copied, ctl the state that out left."""
-        tags = {master: self.info.banks[index].tag for master, index in self.info.masters.items()}
-        if len(set(tags.values())) > 1:
-            found = ", ".join(f"m_axi_{master} on {tag}" for master, tag in tags.items())
-            raise BuildMismatch("memory of the kernel", card=self.url, wanted="all masters on one bank", found=found)
-
-    def _window(self, master: str) -> Window:
-        bank = self.info.banks[self.info.masters[master]]
-        return Window(master, bank.base, bank.nbytes)
 
     def _put(self, buffer: Buffer, data: Bytes, offset: int) -> int:
         began_s, nbytes = self._clock() if self._record else 0.0, memoryview(data).nbytes
@@ -261,27 +241,12 @@ class NearDevice:
         self._tell("link", began_s)
 
     def _go(self, message: Message) -> None:
-        for register, value in (
-            (ADDR_KV, message.kv_base),
-            (ADDR_CTL, message.ctl_address),
-            (ADDR_OUT, message.out_address),
-        ):
-            self._transport.write32(register, value & 0xFFFFFFFF)
-            self._transport.write32(register + 4, value >> 32)
-        self._transport.write32(ADDR_CTRL, CTRL_START)
-
-    def _started(self) -> bool:
-        """Whether START reached the card, after a `_go` that did not return."""
-        try:
-            register = self._control()
-        except DriverError:
-            return False
-        return bool(register & CTRL_DONE) or not register & CTRL_IDLE
+        self._registers.start(message.kv_base, message.ctl_address, message.out_address)
 
     def _finish(self, ticket: Ticket, timeout_s: float | None) -> bytes:
         """Waits for DONE and returns the reply. An interrupted wait leaves the list in flight."""
         watch = Watch(ticket.limit if timeout_s is None else replace(ticket.limit, wall_s=timeout_s))
-        while not (register := self._control()) & CTRL_DONE:
+        while not (register := self._registers.control()) & CTRL_DONE:
             elapsed_s = self._clock() - ticket.began_s
             if watch.over(elapsed_s):
                 raise self._timed_out(ticket, watch, elapsed_s, register)
@@ -292,18 +257,11 @@ class NearDevice:
                 raise
         self._pending = None
         self._tell("kernel", ticket.began_s)
-        self._transport.write32(ADDR_CTRL, CTRL_CONTINUE)
+        self._registers.go_on()
         began_s = self._clock() if self._record else 0.0
         reply = ticket.memory.receive(ticket.message.reply_nbytes)
         self._tell("link", began_s)
         return reply
-
-    def _control(self) -> int:
-        register = self._transport.read32(ADDR_CTRL)
-        if register == REGISTER_GONE:
-            self._unusable = "the card has left the bus"
-            raise DeviceGone("CTRL reads 0xffffffff: the card has left the bus", card=self.url)
-        return register
 
     def _timed_out(self, ticket: Ticket, watch: Watch, elapsed_s: float, register: int) -> DeviceTimeout:
         self._unusable = "a list did not end in time"
@@ -320,9 +278,12 @@ class NearDevice:
             progress=lines,
         )
 
+    def _why_unusable(self) -> str:
+        return self._unusable or ("the card has left the bus" if self._registers.gone else "")
+
     def _require_usable(self) -> None:
-        if self._unusable:
-            raise DriverError(f"{self._unusable}; open it again", card=self.url)
+        if why := self._why_unusable():
+            raise DriverError(f"{why}; open it again", card=self.url)
 
     def _require_free(self) -> None:
         self._require_usable()

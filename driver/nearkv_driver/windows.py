@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nearkv_driver.errors import BuildMismatch
 from nearkv_driver.regmap import WORD_BYTES
+from nearkv_driver.transport import CardInfo
 
 
 @dataclass(frozen=True)
@@ -34,3 +36,13 @@ class Windows:
     kv: Window
     ctl: Window
     out: Window
+
+    @classmethod
+    def of(cls, info: CardInfo) -> Windows:
+        """The whole bank of each master. BuildMismatch unless it is one: a master reads what another one wrote, kv the
+        tail that out copied, ctl the state that out left."""
+        banks = {master: info.banks[index] for master, index in info.masters.items()}
+        if len({bank.tag for bank in banks.values()}) > 1:
+            found = ", ".join(f"m_axi_{master} on {bank.tag}" for master, bank in banks.items())
+            raise BuildMismatch("memory of the kernel", card=info.url, wanted="all masters on one bank", found=found)
+        return cls(*(Window(master, banks[master].base, banks[master].nbytes) for master in ("kv", "ctl", "out")))
