@@ -11,9 +11,16 @@ __all__ = ["NearStorageCache", "Session"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch and transformers when it is first asked for."""
+    """Import what needs torch and transformers when it is first asked for. ModuleNotFoundError says how to get them."""
     if name == "NearStorageCache":
-        from nearkv.adapters.transformers import NearStorageCache
+        try:
+            from nearkv.adapters.transformers import NearStorageCache
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing not in ("torch", "transformers"):
+                raise
+            text = f"NearStorageCache needs {missing}, which is not installed: pip install 'nearkv[torch]'"
+            raise ModuleNotFoundError(text, name=error.name) from error
 
         return NearStorageCache
     if name == "Session":

@@ -30,6 +30,7 @@ from nearkv.report import human_bytes, short_url
 
 _PYTHON = (3, 11)
 _RAM_NBYTES = 3 << 29  # 1.5 GiB: the default model in FP32 takes about 1.1 GB with its interpreter
+_NO_REMEDY = "see the message; nearkv generate --debug with this card shows where it comes from"
 _TORCH_FIX = "pip install 'nearkv[torch]'"
 
 
@@ -120,8 +121,9 @@ def check_card(url: CardUrl, open_card: Callable[[str], NearDevice] = NearDevice
             info, identity = card.info, card.identity
             moves = check_moves(url, card) if url.scheme in _BEHIND_XRT else []
     except (DriverError, ValueError, OSError) as error:
-        remedy = getattr(error, "remedy", "") or "see the message; nearkv doctor --debug shows where it comes from"
-        return [Check(f"{name} opens", False, one_line(error), remedy)]
+        remedy = getattr(error, "remedy", "")
+        found = one_line(error).removesuffix(f"; {remedy}")
+        return [Check(f"{name} opens", False, found, remedy or _NO_REMEDY)]
     kernel = f"{identity.implementation.name.lower()} kernel of contract {identity.version}"
     memory = human_bytes(sum(bank.nbytes for bank in info.banks))
     bounce = url.options.get("p2p") == "bounce"

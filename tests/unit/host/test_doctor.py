@@ -117,16 +117,16 @@ def test_missing_p2p_is_a_failure_unless_the_url_asks_for_the_bounce_path(url: s
 
 
 @pytest.mark.parametrize(
-    ("error", "fix"),
+    ("error", "found", "fix"),
     [
-        (TransportUnavailable("no g++", remedy="install g++"), "install g++"),
-        (DriverError("gone"), "see the message"),
-        (ValueError("bad option"), "see the message"),
+        (TransportUnavailable("no g++", remedy="install g++"), "no g++", "install g++"),
+        (DriverError("gone"), "gone", "see the message"),
+        (ValueError("bad option"), "bad option", "see the message"),
     ],
 )
-def test_a_card_that_does_not_open_is_one_failure_with_its_fix(error: Exception, fix: str) -> None:
+def test_a_card_that_does_not_open_is_one_failure_with_its_fix(error: Exception, found: str, fix: str) -> None:
     (check,) = check_card(parse_url("sw_emu:0"), open_as(error))
-    assert not check.ok
+    assert (check.ok, check.found) == (False, found)
     assert check.fix.startswith(fix)
 
 
