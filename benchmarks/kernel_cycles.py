@@ -25,7 +25,8 @@ from nearkv_emulation.memory_model import Ddr4, Memory, MemoryTiming  # noqa: E4
 from nearkv_emulation.rtl import RtlCard, RtlKernel  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
-from tests.support.jobs import Job, Segment, build  # noqa: E402
+from tests.support.jobs import build  # noqa: E402
+from tests.support.speed_jobs import job  # noqa: E402
 
 EXTENT = 128
 LATENCY = 40
@@ -41,24 +42,11 @@ class Sample:
     cycles: int
 
 
-def job(shape: JobShape, seed: int) -> Job:
-    """Checked extents of 128 tokens, the new row in the message, a copy of it to the tail."""
-    rng = np.random.default_rng(seed)
-
-    def half(count: int) -> NDArray[np.float16]:
-        return rng.normal(size=(count, shape.head_size)).astype(np.float16)
-
-    at = range(0, shape.tokens, EXTENT)
-    stored = [Segment(i, half(min(EXTENT, shape.tokens - i)), half(min(EXTENT, shape.tokens - i)), True) for i in at]
-    new = Segment(shape.tokens, half(shape.new), half(shape.new)) if shape.new else None
-    q = rng.normal(size=(shape.rows, shape.head_size)).astype(np.float32)
-    limits = [(0, shape.tokens + shape.new)]
-    return Job(q, limits, 0.1, stored, new=new, tail=new is not None)
-
-
 def measure(count: int, shape: JobShape) -> Sample:
-    """A card of its own: where a refresh falls depends on what ran before."""
-    image = build([job(shape, seed) for seed in range(count)])
+    """A card of its own: where a refresh falls depends on what ran before. Jobs have checked extents, the new row in
+    the message, and a copy of it to the tail."""
+    jobs = [job(shape.head_size, shape.rows, shape.tokens, EXTENT, shape.new, seed=seed) for seed in range(count)]
+    image = build(jobs)
     with RtlCard() as card:
         card.memory(Memory(Ddr4()))
         for master in range(3):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from nearkv.kvstore import KVStore
 from nearkv.planner.device_time import kernel_cycles
@@ -16,8 +15,9 @@ from nearkv_emulation.kernel import Masters
 from nearkv_emulation.memory_model import Ddr4, Memory, MemoryTiming
 from nearkv_emulation.rtl import RtlCard, RtlKernel
 
-from tests.support.jobs import Job, Segment, build
+from tests.support.jobs import build
 from tests.support.rtl_tools import needs_verilator, patient
+from tests.support.speed_jobs import job
 from tests.support.stores import Mirror, layout
 
 pytestmark = [needs_verilator, patient]
@@ -38,8 +38,8 @@ class Counting:
         self._kernel.run(masters, kv, ctl, out)
         header = rm.LIST.unpack(_bytes(masters.ctl, ctl, rm.LIST.nbytes))
         # Statuses leave out the identity handshake's own reply, which has none of K and V.
-        for job in range(header["jobs"]):
-            status = rm.STATUS.unpack(_bytes(masters.out, out + job * rm.STATUS.nbytes, rm.STATUS.nbytes))
+        for number in range(header["jobs"]):
+            status = rm.STATUS.unpack(_bytes(masters.out, out + number * rm.STATUS.nbytes, rm.STATUS.nbytes))
             if status["beats"]:
                 self.cycles += status["cycles"]
                 self.jobs += 1
@@ -61,18 +61,7 @@ def kernel() -> Iterator[Counting]:
     [(6, JobShape(64, 3, 900)), (8, JobShape(128, 4, 1000)), (4, JobShape(96, 4, 1500)), (4, JobShape(64, 15, 700))],
 )
 def test_lists_of_a_decode_step(kernel: Counting, count: int, shape: JobShape) -> None:
-    rng = np.random.default_rng(5)
-
-    def segment(at: int, tokens: int, checked: bool) -> Segment:
-        k, v = (rng.normal(size=(tokens, shape.head_size)).astype(np.float16) for _ in range(2))
-        return Segment(at, k, v, checked)
-
-    jobs = []
-    for _ in range(count):
-        extents = [segment(at, min(128, shape.tokens - at), True) for at in range(0, shape.tokens, 128)]
-        q = rng.normal(size=(shape.rows, shape.head_size)).astype(np.float32)
-        new = segment(shape.tokens, 1, False)
-        jobs.append(Job(q, [(0, shape.tokens + 1)], 0.1, extents, new=new, tail=True))
+    jobs = [job(shape.head_size, shape.rows, shape.tokens, segment=128, new=1, seed=seed) for seed in range(count)]
     build(jobs).run(kernel)
     assert kernel.jobs == count
     assert abs(cycles(shape, count, fitted()) / kernel.cycles - 1) <= TOLERANCE
