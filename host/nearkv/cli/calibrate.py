@@ -75,7 +75,8 @@ def _rows(m: Measured) -> list[Row]:
     if m.drive.read > m.copy_s:
         how += "; faster than memory copies, so a cache answered"
     calls = f"{a.card_layer_s * 1e3:.2f} ms a call, {kernel.job_s * 1e6:.0f} us a job"
-    reads = f"weights at {a.weights_s / 1e9:.2f} GB/s, {a.layer_s * 1e3:.2f} ms a layer beside them"
+    few = ", ".join(f"{rows}: {rate / 1e9:.2f}" for rows, rate in a.layer_rows if rows in (1, 2, 3, 4, 16))
+    reads = f"weights by rows at {few} GB/s, {a.layer_s * 1e3:.2f} ms a layer beside them"
     return [
         Row("drive", f"reads {m.drive.read / 1e9:.2f} GB/s, writes {m.drive.write / 1e9:.2f} GB/s, {how}"),
         Row("memory", f"copies {m.copy_s / 1e9:.2f} GB/s"),

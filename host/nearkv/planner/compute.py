@@ -12,24 +12,33 @@ def products_s(gpu: Gpu, flop: float, nbytes: float) -> float:
     return max(flop / (gpu.compute * gpu.efficiency), nbytes / gpu.memory_rate)
 
 
+def weights_s(gpu: Gpu, rows: float, parameters: float, *, head: bool = False) -> float:
+    """Products of `rows` rows with so many weights. Where the GPU's products were measured by their rows that is what
+    they take, as libraries need not follow a roofline (two rows can take longer than four)."""
+    measured, known = gpu.by_rows.seconds(2 * parameters, rows, head=head)
+    return measured if known else max(measured, products_s(gpu, 2 * rows * parameters, 2 * parameters))
+
+
 def projections_s(gpu: Gpu, model: ModelShape, tokens: int) -> float:
     """q, k and v of one layer for `tokens` tokens, which lie before the attention."""
     parameters = model.hidden * model.head_size * (model.heads + 2 * model.kv_heads)
-    return products_s(gpu, 2 * tokens * parameters, 2 * parameters) + gpu.layer_overhead / 2
+    return weights_s(gpu, tokens, parameters) + gpu.layer_overhead / 2
 
 
 def rest_of_layer_s(gpu: Gpu, model: ModelShape, tokens: int) -> float:
-    """Output projection and MLP."""
+    """Output projection and MLP. Experts that are used share the rows evenly."""
     output = model.hidden * model.head_size * model.heads
+    loaded = model.loaded_experts(tokens)
+    if gpu.by_rows.layer:
+        mlp = weights_s(gpu, tokens * model.active_experts / loaded, loaded * model.expert_parameters)
+        return weights_s(gpu, tokens, output) + mlp + gpu.layer_overhead / 2
     work = 2 * tokens * (output + model.active_experts * model.expert_parameters)
-    read = 2 * (output + model.loaded_experts(tokens) * model.expert_parameters)
-    return products_s(gpu, work, read) + gpu.layer_overhead / 2
+    return products_s(gpu, work, 2 * (output + loaded * model.expert_parameters)) + gpu.layer_overhead / 2
 
 
 def head_s(gpu: Gpu, model: ModelShape, tokens: int) -> float:
     """Logits and the choice of tokens, once per step."""
-    parameters = model.vocab * model.hidden
-    return products_s(gpu, 2 * tokens * parameters, 2 * parameters) + gpu.layer_overhead
+    return weights_s(gpu, tokens, model.vocab * model.hidden, head=True) + gpu.layer_overhead
 
 
 def attention_s(gpu: Gpu, model: ModelShape, pairs: float, context: float, queries: int, element: float) -> float:

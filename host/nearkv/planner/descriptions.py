@@ -64,7 +64,9 @@ def texts(m: Measured) -> dict[str, str]:
         f'{head}# The model\'s arithmetic; weights count 2 bytes whatever torch holds.\nkind = "gpu"\n'
         f'compute = "{a.flop_s / 1e9:.5g} GFLOP/s"\nefficiency = "1"        # compute is what was reached\n'
         f'memory = "0 B"\nmemory_rate = "{_rate(a.weights_s)}"\nlink = "{_rate(m.copy_s)}"\n'
-        f'layer_overhead = "{a.layer_s * 1e6:.5g} us"\nin_host_memory = true\n'
+        f'layer_overhead = "{a.layer_s * 1e6:.5g} us"\nin_host_memory = true\n\n'
+        "# Bytes of weights per second in products of so many rows; more rows than the last follow the roofline.\n"
+        f"[by_rows]\n{_by_rows('layer', a.layer_rows)}{_by_rows('head', a.head_rows)}"
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     host = (
@@ -79,6 +81,11 @@ def texts(m: Measured) -> dict[str, str]:
 
 def _by_size(what: str, rows: Sequence[tuple[int, float]]) -> str:
     pairs = ", ".join(f'["{size >> 10} KiB", "{_rate(rate)}"]' for size, rate in rows)
+    return f"{what} = [{pairs}]\n"
+
+
+def _by_rows(what: str, rows: Sequence[tuple[int, float]]) -> str:
+    pairs = ", ".join(f'[{count}, "{_rate(rate)}"]' for count, rate in rows)
     return f"{what} = [{pairs}]\n"
 
 

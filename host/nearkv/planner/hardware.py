@@ -21,9 +21,13 @@ def quantity(kind: Kind, least: float, most: float, *, above: bool = False, defa
     return field(metadata=limits) if default is None else field(default=default, metadata=limits)
 
 
+RATE_TOP = 1e15  # bytes per second: nothing moves faster than 1 PB/s
+ROWS_TOP = 1 << 20  # rows of a product
+
+
 def rate(least: float = 0.0, default: float | None = None) -> Any:
-    """Bytes per second; nothing moves faster than 1 PB/s."""
-    return quantity(RATE, least, 1e15, above=least == 0.0 and default is None, default=default)
+    """Bytes per second."""
+    return quantity(RATE, least, RATE_TOP, above=least == 0.0 and default is None, default=default)
 
 
 def watts() -> Any:
@@ -73,6 +77,44 @@ class SizeTable:
             return own[min(i, len(rows) - 1)]
         (low, _), (high, _) = rows[i - 1], rows[i]
         return own[i - 1] + (own[i] - own[i - 1]) * math.log(nbytes / low) / math.log(high / low)
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """(rows, bytes of weights per second) pairs, ascending from one row: how fast products of few rows take a layer's
+    weights, and those of the head, whose matrix is another shape. Without `head` it is as fast as a layer."""
+
+    layer: tuple[tuple[float, float], ...] = ()
+    head: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.head and not self.layer:
+            raise UserError("by_rows.head stands without by_rows.layer")
+        for what, rows in (("layer", self.layer), ("head", self.head)):
+            counts = [count for count, _ in rows]
+            if not rows:
+                continue
+            if counts[0] != 1 or counts != sorted(set(counts)) or any(n % 1 or n > ROWS_TOP for n in counts):
+                raise UserError(
+                    f"by_rows.{what}: rows are {', '.join(f'{n:g}' for n in counts)}; whole numbers that ascend from 1 "
+                    f"to {ROWS_TOP} at most are expected"
+                )
+            for count, rate in rows:
+                if not SMALLEST <= rate <= RATE_TOP:
+                    raise UserError(f"by_rows.{what}: {rate:g} B/s at {count:g} rows is impossible; "
+                                    f"{SMALLEST:g} to {RATE_TOP:g} B/s is allowed")  # fmt: skip
+
+    def seconds(self, nbytes: float, rows: float, *, head: bool = False) -> tuple[float, bool]:
+        """(time of products of `rows` rows with so many bytes of weights, whether the table knows it). Between rows by
+        even steps of time; with more rows than the last, what the last takes at least."""
+        table = (self.head or self.layer) if head else self.layer
+        if not table:
+            return 0.0, False
+        i = bisect_right([count for count, _ in table], rows)
+        if i in (0, len(table)):
+            return nbytes / table[max(0, i - 1)][1], rows <= table[-1][0]
+        (low, slow), (high, fast) = table[i - 1], table[i]
+        return nbytes * (1 / slow + (1 / fast - 1 / slow) * (rows - low) / (high - low)), True
 
 
 @dataclass(frozen=True)
@@ -130,7 +172,8 @@ class Card(Checked):
 
 @dataclass(frozen=True)
 class Gpu(Checked):
-    """Where the model's own arithmetic runs. `efficiency`: what large matrix products reach of `compute`."""
+    """Where the model's own arithmetic runs. `efficiency`: what large matrix products reach of `compute`. `by_rows`:
+    measured products of few rows, which take the place of the roofline where it is given."""
 
     name: str
     compute: float = quantity(COMPUTE, 1e6, 1e18)
@@ -143,6 +186,7 @@ class Gpu(Checked):
     idle_power: float = watts()
     price: float = dollars()
     in_host_memory: bool = False
+    by_rows: RowTable = field(default_factory=RowTable)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nearkv.errors import UserError, one_line
-from nearkv.planner.hardware import Card, Checked, Drive, Gpu, Host, SizeTable
-from nearkv.planner.units import RATE, SIZE, parse
+from nearkv.planner.hardware import Card, Checked, Drive, Gpu, Host, RowTable, SizeTable
+from nearkv.planner.units import NUMBER, RATE, SIZE, Kind, parse
 
 KINDS: Mapping[str, type[Checked]] = {"drive": Drive, "card": Card, "gpu": Gpu, "host": Host}
 _NBYTES_MAX = 1 << 20
@@ -70,22 +70,28 @@ def _value(key: str, value: Any, entry: Any, name: str, folder: Path | None) -> 
             raise UserError(f"{name}: drive is {value!r}; the name of a drive or a .toml file is expected")
         return load(str(folder / value) if folder and value.endswith(".toml") else value, Drive)
     if key == "by_size":
-        return _table(value, name)
+        return SizeTable(**_pairs(value, f"{name}: by_size", ("read", "write"), SIZE, '"4 KiB"'))
+    if key == "by_rows":
+        return RowTable(**_pairs(value, f"{name}: by_rows", ("layer", "head"), NUMBER, "4"))
     if not isinstance(value, bool):
         raise UserError(f"{name}: {key} is {value!r}; true or false is expected")
     return value
 
 
-def _table(value: Any, name: str) -> SizeTable:
-    if not isinstance(value, dict) or set(value) - {"read", "write"}:
-        raise UserError(f"{name}: by_size holds two lists of ['4 KiB', '0.05 GB/s'] pairs, read and write")
+def _pairs(
+    value: Any, where: str, lists: tuple[str, str], kind: Kind, example: str
+) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Lists of pairs of something of `kind` and a rate, by the names of the lists."""
+    wanted = f'[{example}, "0.05 GB/s"] pairs'
+    if not isinstance(value, dict) or set(value) - set(lists):
+        raise UserError(f"{where} holds two lists of {wanted}, {lists[0]} and {lists[1]}")
     rows = {}
     for what, pairs in value.items():
         if not isinstance(pairs, list) or any(not isinstance(p, list) or len(p) != 2 for p in pairs):
-            raise UserError(f"{name}: by_size.{what} is a list of ['4 KiB', '0.05 GB/s'] pairs")
-        where = f"{name}: by_size.{what}"
-        rows[what] = tuple((parse(size, SIZE, where), parse(speed, RATE, where)) for size, speed in pairs)
-    return SizeTable(**rows)
+            raise UserError(f"{where}.{what} is a list of {wanted}")
+        at = f"{where}.{what}"
+        rows[what] = tuple((parse(first, kind, at), parse(speed, RATE, at)) for first, speed in pairs)
+    return rows
 
 
 def _kind(file_name: str) -> type[Checked] | None:

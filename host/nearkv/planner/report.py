@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from nearkv.planner.hardware import Checked
+from nearkv.planner.hardware import Checked, RowTable, SizeTable
 from nearkv.planner.plan import Plan
 from nearkv.planner.system import GPU_ONLY, HOST_DRAM, HOST_DRAM_GPU, NEAR
 from nearkv.planner.units import COMPUTE, RATE, SIZE, TIME, human_rate, human_size, human_time
@@ -172,6 +172,8 @@ def figures(part: Checked) -> str:
     told = []
     for entry in fields(part):  # type: ignore[arg-type]
         limits, value = entry.metadata.get("limits"), getattr(part, entry.name)
+        if isinstance(value, (SizeTable, RowTable)):
+            told += _table(entry.name, value)
         if limits is None or (entry.name == "kernel_rate" and not value):  # 0: the RTL's cycles, which is no rate
             continue
         human = {id(RATE): human_rate, id(SIZE): human_size, id(TIME): human_time}.get(id(limits.kind))
@@ -180,6 +182,17 @@ def figures(part: Checked) -> str:
         else:
             told.append(f"{entry.name} {human(value) if human else limits.text(value)}")
     return ", ".join(told)
+
+
+def _table(name: str, table: SizeTable | RowTable) -> list[str]:
+    """A line for each list that holds something."""
+    told = []
+    for entry in fields(table):
+        pairs = getattr(table, entry.name)
+        first = human_size if isinstance(table, SizeTable) else "{:g}".format
+        if pairs:
+            told.append(f"{name}.{entry.name} " + "; ".join(f"{first(at)} {human_rate(rate)}" for at, rate in pairs))
+    return told
 
 
 def _wear(plan: Plan) -> str:

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 from nearkv.cli import main
 from nearkv.errors import UserError
-from nearkv.models.measure import Arithmetic
+from nearkv.models.measure import ROWS, Arithmetic, by_rows
+from nearkv.models.runtime import torch_threads
 from nearkv.planner.calibration import DriveSpeed, KernelSpeed, Measured, copy_rate, drive_speed, kernel_speed
 from nearkv.planner.descriptions import NAMES, check_folder, write
 from nearkv.planner.hardware import Card, Drive, Gpu, Host
 from nearkv.planner.hardware_files import load
 from nearkv.planner.models import find_model
 from nearkv.planner.plan import make_plan
+from nearkv.planner.report import inputs
 from nearkv.planner.system import NEARKV, System, Work
 
 from tests.support.planning import needs_simpy
@@ -26,7 +28,9 @@ MEASURED = Measured(
     DriveSpeed(1e12, 2e9, 1e9, ((4096, 1e8), (1 << 20, 1.5e9)), ((4096, 2e8), (1 << 20, 0.8e9)), True),
     5e9,
     KernelSpeed(1e9, 60e-6, 18e-6),
-    Arithmetic(3e10, 4e9, 0.5e9, 1e-3, 2e-3),
+    Arithmetic(
+        3e10, ((1, 4e9), (2, 2.5e9), (4, 3.5e9), (8, 3e9)), ((1, 4e9), (2, 1.6e9), (4, 3.2e9)), 0.5e9, 1e-3, 2e-3
+    ),
 )
 
 
@@ -44,6 +48,23 @@ def test_what_is_written_can_be_planned_with(tmp_path: Path) -> None:
     # 30 layers: 7.08 MB of weights, a layer, a call, its jobs, 1024 tokens of K and V; and 56.6 MB of head.
     layer = 7.08e6 / 4e9 + 1e-3 + (2e-3 - 3 * 60e-6) + 3 * 60e-6 + 1024 * 768 / 1e9
     assert found.step.seconds == pytest.approx(30 * layer + 56.6e6 / 4e9, rel=0.03)
+    assert gpu.by_rows.layer == MEASURED.arithmetic.layer_rows
+    two = make_plan(System(gpu, host, card, 1, card.drive, 1), Work(find_model("smollm2-135m"), 1024, 2), NEARKV)
+    layer = 7.08e6 / 2.5e9 + 1e-3 + (2e-3 - 3 * 60e-6) + 6 * 60e-6 + 2 * 1024 * 768 / 1e9
+    assert two.step.seconds == pytest.approx(30 * layer + 56.6e6 / 1.6e9, rel=0.03)
+    told = dict(inputs(two))["GPU gpu"]
+    assert "by_rows.layer 1 4.00 GB/s; 2 2.50 GB/s; 4 3.50 GB/s; 8 3.00 GB/s" in told
+    assert "by_rows.head 1 4.00 GB/s; 2 1.60 GB/s; 4 3.20 GB/s" in told
+
+
+def test_products_are_measured_by_their_rows() -> None:
+    with torch_threads(1):
+        found = dict(by_rows([((64, 64),)], "cpu", time.process_time))
+        ticks = iter(range(10**6))
+        ticking = by_rows([((64, 32),) * 2], "cpu", lambda: float(next(ticks)))
+    assert tuple(found) == ROWS
+    assert all(1e3 < nbytes_s < 1e13 for nbytes_s in found.values())
+    assert ticking[0] == (1, 2 * 2 * 64 * 32)  # a tick each
 
 
 def test_descriptions_are_not_overwritten(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from nearkv.errors import UserError
+from nearkv.planner.compute import weights_s
 from nearkv.planner.hardware import Card, Drive, Gpu, Host
 from nearkv.planner.hardware_files import load, names
 
@@ -59,6 +60,53 @@ def test_bad_files_are_refused_by_name(tmp_path: Path, text: str, named: str) ->
     path.write_text(text)
     with pytest.raises(UserError, match=named):
         load(str(path), Drive)
+
+
+GPU = (
+    'kind = "gpu"\ncompute = "40 GFLOP/s"\nefficiency = "1"\nmemory = "0 B"\nmemory_rate = "5 GB/s"\nlink = "5 GB/s"\n'
+    'layer_overhead = "1 ms"\nin_host_memory = true\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("by_rows = 3\n", r'by_rows holds two lists of \[4, "0.05 GB/s"\] pairs, layer and head'),
+        ("[by_rows]\nlayers = []\n", "by_rows holds two lists"),
+        ("[by_rows]\nlayer = [[1]]\n", "by_rows.layer is a list"),
+        ('[by_rows]\nlayer = [["one", "5 GB/s"]]\n', "by_rows.layer is 'one'; a number such as"),
+        ("[by_rows]\nlayer = [[1, 5]]\n", "by_rows.layer is 5; a rate such as '3.0 GB/s'"),
+        ('[by_rows]\nlayer = [[2, "5 GB/s"]]\n', "by_rows.layer: rows are 2; whole numbers that ascend from 1"),
+        ('[by_rows]\nlayer = [[1, "5 GB/s"], [1, "4 GB/s"]]\n', "by_rows.layer: rows are 1, 1; whole"),
+        ('[by_rows]\nlayer = [[1, "5 GB/s"], [4, "4 GB/s"], [3, "4 GB/s"]]\n', "rows are 1, 4, 3; whole"),
+        ('[by_rows]\nlayer = [[1, "5 GB/s"], [1.5, "4 GB/s"]]\n', "rows are 1, 1.5; whole"),
+        ('[by_rows]\nlayer = [[1, "5 GB/s"], [9e99, "4 GB/s"]]\n', "rows are 1, 9e.99; whole .* to 1048576"),
+        ('[by_rows]\nlayer = [[nan, "5 GB/s"]]\n', "rows are nan; whole"),
+        ('[by_rows]\nlayer = [[1, "0 GB/s"]]\n', "by_rows.layer: 0 B/s at 1 rows is impossible"),
+        ('[by_rows]\nlayer = [[1, "nan GB/s"]]\n', "by_rows.layer: nan B/s at 1 rows is impossible"),
+        ('[by_rows]\nhead = [[1, "-3 GB/s"]]\nlayer = [[1, "3 GB/s"]]\n', "by_rows.head: -3e.09 B/s at 1 rows"),
+        ('[by_rows]\nhead = [[1, "3 GB/s"]]\n', "by_rows.head stands without by_rows.layer"),
+    ],
+)
+def test_bad_tables_of_rows_are_refused(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GPU + text)
+    with pytest.raises(UserError, match=named):
+        load(str(path), Gpu)
+
+
+def test_products_of_few_rows_take_what_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GPU + '[by_rows]\nlayer = [[1, "4 GB/s"], [2, "2 GB/s"], [4, "4 GB/s"]]\n')
+    gpu = load(str(path), Gpu)
+    seconds = [weights_s(gpu, rows, 2e9) for rows in (1, 1.5, 2, 3, 4, 5, 40)]
+    # The fifth and later: no faster than four rows, and 2 x rows x weights at 40 GFLOP/s from the eighth row on.
+    assert seconds == pytest.approx([1, 1.5, 2, 1.5, 1, 1, 4])
+    assert weights_s(gpu, 2, 2e9, head=True) == pytest.approx(2), "without a list of its own the head is like a layer"
+    path.write_text(GPU + '[by_rows]\nlayer = [[1, "4 GB/s"]]\nhead = [[1, "2 GB/s"]]\n')
+    assert weights_s(load(str(path), Gpu), 1, 2e9, head=True) == pytest.approx(2)
+    path.write_text(GPU)
+    assert weights_s(load(str(path), Gpu), 2, 2e9) == pytest.approx(0.8), "the roofline"
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
