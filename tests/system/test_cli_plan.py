@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from nearkv.cli import main
+from nearkv.errors import UserError
 
-from tests.support.cli import run
+from tests.support.cli import command, environment, run
 from tests.support.planning import needs_matplotlib, needs_simpy
 
 pytestmark = needs_simpy
@@ -64,6 +68,46 @@ def test_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(event["dur"] > 0 for event in events if event["ph"] == "X")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["--trace", "{file}"], pytest.param(["--sweep", "batch=1..2", "--plot", "{file}"], marks=needs_matplotlib)],
+)
+def test_a_file_is_whole_or_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """A plan that fails, or is interrupted, leaves what was there; one that ends replaces it, through links."""
+    file, link = tmp_path / "real.svg", tmp_path / "link.svg"
+    file.write_text("dear")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    line = [*GOOD, *(part.format(file=link) for part in arguments)]
+    for error, code in ((UserError("no"), 2), (KeyboardInterrupt(), 130)):
+        with monkeypatch.context() as patched:
+            patched.setattr("nearkv.planner.plan.simulate", Mock(side_effect=error))
+            assert main(line) == code
+        assert file.read_text() == "dear"
+        assert {path.name for path in tmp_path.iterdir()} == {"real.svg", "link.svg"}
+    assert main(line) == 0
+    assert "dear" not in file.read_text()
+    assert len(file.read_text()) > 1000
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {"real.svg", "link.svg"}
+
+
+@pytest.mark.parametrize("redirect", ["", "> out.txt"])
+def test_a_trace_does_not_mix_with_the_answer(tmp_path: Path, redirect: str) -> None:
+    """Standard output may be a pipe, or a file that a rename would take away."""
+    line = f"{shlex.join(command(*GOOD, '--json', '--trace', '/dev/stdout'))} {redirect}"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert "trace file /dev/stdout: it is " in done.stderr
+    assert done.stdout == ""
+    assert all(path.read_text() == "" for path in tmp_path.iterdir())
+
+
 def test_a_card_and_a_model_of_the_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "card.toml").write_text(
         'kind = "card"\ndrive = "pm9a3"\nmemory = "8 GiB"\nmemory_rate = "38 GB/s"\nclock = "250 MHz"\n'
@@ -113,6 +157,9 @@ def test_a_card_and_a_model_of_the_user(tmp_path: Path, capsys: pytest.CaptureFi
         ([*GOOD, "--sweep", "context=1k..32m", "--plot", "{work}/a.png"], "context is 33554432"),
         ([*GOOD, "--sweep", "context=4k..8k", "--trace", "{work}/t.json"], "--trace is of one plan"),
         ([*GOOD, "--trace", "{work}/no/t.json"], "No such file"),
+        ([*GOOD, "--trace", "{work}"], "it is no regular file"),
+        ([*GOOD, "--trace", "/dev/null"], "it is no regular file"),
+        ([*GOOD, "--trace", "{work}/a\0b"], "null"),
         ([*GOOD, "--speed", "9"], "--speed"),
     ],
 )

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nearkv.cli.output_file import output_file
 from nearkv.cli.printer import TextPrinter
 from nearkv.cli.progress import Progress
 from nearkv.cli.run import Run
@@ -151,17 +152,15 @@ def run(request: Request) -> int:
         if request.trace is not None and request.wave.resolve() == request.trace.resolve():
             raise UserError(f"--wave and --trace name the same file {request.wave}; give each its own")
         request = replace(request, cards=with_waves(request.cards or load_settings().cards, request.wave))
-    timeline = None
-    if request.trace is not None:
-        timeline = Timeline()
-        write_trace(request.trace, timeline)  # what cannot be written shows before the work
+    timeline = None if request.trace is None else Timeline()
     told = SessionTold()
-    if request.session is None:
-        result = _generate(request, prompts, timeline)
-    else:
-        result, told = _session_turn(request, request.session, prompts, timeline)
-    if request.trace is not None and timeline is not None:
-        write_trace(request.trace, timeline)
+    with output_file(request.trace, "trace file") as trace:  # what cannot be written shows before the work
+        if request.session is None:
+            result = _generate(request, prompts, timeline)
+        else:
+            result, told = _session_turn(request, request.session, prompts, timeline)
+        if trace is not None and timeline is not None:
+            trace.fill_text(json.dumps(chrome_trace(timeline)) + "\n")
     if request.as_json:
         simulated = {} if timing is None else {"timing": timing.document(result)}
         sys.stdout.write(json.dumps(document(result) | told.document | simulated, indent=2) + "\n")
@@ -170,14 +169,6 @@ def run(request: Request) -> int:
         times = [] if timing is None else timing.rows(result)
         Console(file=sys.stdout).print(two_columns([*told.rows, *rows(result), *times]))
     return 0
-
-
-def write_trace(path: Path, timeline: Timeline) -> None:
-    """UserError says why the file cannot be written."""
-    try:
-        path.write_text(json.dumps(chrome_trace(timeline)) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"trace file {path}: {error.strerror}") from error
 
 
 def read_prompt(path: Path) -> str:

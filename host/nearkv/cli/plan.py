@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nearkv.cli.output_file import output_file
 from nearkv.cli.run import Run
 from nearkv.cli.table import columns, two_columns
-from nearkv.errors import UserError, one_line
+from nearkv.errors import UserError
 from nearkv.planner.hardware import Gpu, Host
 from nearkv.planner.hardware_files import load
 from nearkv.planner.lanes import new_clock
@@ -117,13 +118,12 @@ def run(question: Question) -> int:
     new_clock()  # says it where simpy is missing
     if question.sweep is not None:
         return _sweep(question, question.sweep)
-    if question.trace is not None:
-        _write(question.trace, "")  # what cannot be written shows before the work
     q = question
-    plan = make_plan(q.system, q.work, q.policy, q.prices, trace=q.trace is not None)
+    with output_file(q.trace, "trace file") as trace:
+        plan = make_plan(q.system, q.work, q.policy, q.prices, trace=trace is not None)
+        if trace is not None:
+            trace.fill_text(json.dumps(trace_document(plan)) + "\n")
     plans = [plan, *compare(q.system, q.work, q.policy, q.prices)[1:]] if q.compare else [plan]
-    if q.trace is not None:
-        _write(q.trace, json.dumps(trace_document(plan)) + "\n")
     if q.as_json:
         told = document(plan)
         if q.compare:
@@ -144,9 +144,10 @@ def _sweep(q: Question, sweep: Sweep) -> int:
     where = points(sweep, q.system, q.work)
     if q.plot is not None:
         check_picture(q.plot)
-    plans = run_sweep(where, policies, q.prices)
-    if q.plot is not None:
-        draw(sweep, plans, q.plot)
+    with output_file(q.plot, "plot file") as picture:
+        plans = run_sweep(where, policies, q.prices)
+        if picture is not None:
+            picture.fill(partial(draw, sweep, plans))
     if q.as_json:
         told = [
             {sweep.name: value, "plans": [document(plan) for plan in row]}
@@ -168,10 +169,3 @@ def _speed(plan: Plan) -> list[str]:
     first = human_time(plan.prefill.seconds)
     bound = plan.bottleneck if plan.policy.place != NEAR or plan.fits else f"{plan.bottleneck} (does not fit)"
     return [f"{plan.tokens_per_s:.3g}", human_time(plan.step.seconds), first, bound]
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"trace file {path}: {one_line(error)}") from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nearkv.errors import UserError, one_line
+from nearkv.errors import UserError
 from nearkv.planner.plan import Plan
 from nearkv.planner.sweep import Sweep
 
@@ -24,11 +24,6 @@ def check_picture(path: Path) -> None:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as error:
         raise UserError("a plot needs matplotlib, which is not installed: pip install 'nearkv[plan]'") from error
-    try:
-        with path.open("ab"):
-            pass
-    except OSError as error:
-        raise UserError(f"plot file {path}: {one_line(error)}") from error
 
 
 def draw(sweep: Sweep, plans: Sequence[Sequence[Plan]], path: Path) -> None:
@@ -58,11 +53,8 @@ def draw(sweep: Sweep, plans: Sequence[Sequence[Plan]], path: Path) -> None:
     axes.set_title(_title(sweep, first), fontsize=10)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    try:
-        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "nearkv"}):
-            figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
-    except OSError as error:
-        raise UserError(f"plot file {path}: {one_line(error)}") from error
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "nearkv"}):
+        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def _title(sweep: Sweep, plan: Plan) -> str:
