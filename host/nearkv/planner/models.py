@@ -41,11 +41,13 @@ _KEYS = {
     "intermediate": ("intermediate_size", "ffn_dim", "n_inner"),
     "vocab": ("vocab_size",),
 }
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """One decoder: `heads` query heads and `kv_heads` of `head_size`; an MLP of `mlp_matrices` per expert."""
+    """One decoder: `heads` query heads and `kv_heads` of `head_size`; an MLP of `mlp_matrices` per expert. `positions`:
+    tokens that it is made for, 0 where that is not known."""
 
     name: str
     layers: int
@@ -59,6 +61,7 @@ class ModelShape:
     tied: bool = False
     experts: int = 1
     active_experts: int = 1
+    positions: int = 0
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -66,8 +69,11 @@ class ModelShape:
             if entry.name in ("name", "tied"):
                 continue
             most = _LAYERS_MAX if entry.name == "layers" else _COUNT_MAX
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-                raise UserError(f"{self.name}: {entry.name} is {value!r}; a whole number from 1 to {most} is expected")
+            least = 0 if entry.name == "positions" else 1
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise UserError(
+                    f"{self.name}: {entry.name} is {value!r}; a whole number from {least} to {most} is expected"
+                )
         if self.heads % self.kv_heads:
             raise UserError(f"{self.name}: heads = {self.heads} is no multiple of kv_heads = {self.kv_heads}")
         if self.active_experts > self.experts:
@@ -166,6 +172,9 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
     if text.get("kv_lora_rank"):
         raise UserError(f"{name}: kv_lora_rank is {text['kv_lora_rank']!r}: what such a model caches is no K and V of "
                         "heads, which is all that is planned for")  # fmt: skip
+    positions = next((text[key] for key in _POSITIONS if text.get(key) is not None), 0)
+    if isinstance(positions, int) and positions > _COUNT_MAX:
+        positions = 0  # no limit that matters
     heads = found["heads"]
     head_size = text.get("head_dim")
     if head_size is None and isinstance(heads, int) and heads > 0 and isinstance(found["hidden"], int):
@@ -179,6 +188,7 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
         tied=bool(text.get("tie_word_embeddings", True)),
         experts=experts,
         active_experts=text.get("num_experts_per_tok") or 1,
+        positions=positions,
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nearkv_driver.regmap import HEAD_SIZES, ROWS_MAX
+from nearkv_driver.regmap import HEAD_SIZES, NEW_TOKENS_MAX, ROWS_MAX
 
 from nearkv.planner.memory import Places, advice, place, plain_drives
 from nearkv.planner.prefill import Prefill, prefill
@@ -142,7 +142,21 @@ def kernel_refuses(work: Work, policy: Policy) -> list[str]:
         told.append(f"the kernel takes no heads of {model.head_size}, only of {', '.join(map(str, HEAD_SIZES))}")
     if model.group > ROWS_MAX:
         told.append(f"the kernel takes {ROWS_MAX} query heads per KV head at most; the model has {model.group}")
+    elif model.group * work.queries > ROWS_MAX or work.queries > NEW_TOKENS_MAX:
+        most = min(ROWS_MAX // model.group, NEW_TOKENS_MAX) - 1
+        told.append(f"the kernel takes {ROWS_MAX} query rows and {NEW_TOKENS_MAX} new tokens per KV head at most; "
+                    f"{model.group} query heads x (1 + {work.drafts} drafts) are {model.group * work.queries}: "
+                    f"at most {most} drafts")  # fmt: skip
     return told
+
+
+def notes(work: Work) -> list[str]:
+    """What is odd about the work but changes no figure."""
+    positions, last = work.model.positions, work.context + work.output
+    if not positions or last <= positions:
+        return []
+    return [f"context {work.context} and {work.output} new tokens go beyond the {positions} positions that "
+            f"{work.model.name} is made for: sizes and times hold, what it would write may not"]  # fmt: skip
 
 
 def choose_alpha(system: System, work: Work, policy: Policy) -> tuple[float, Places]:

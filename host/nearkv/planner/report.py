@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from nearkv.planner.hardware import Checked, RowTable, SizeTable
-from nearkv.planner.plan import Plan
+from nearkv.planner.plan import Plan, notes
 from nearkv.planner.system import GPU_ONLY, HOST_DRAM, HOST_DRAM_GPU, NEAR
 from nearkv.planner.units import COMPUTE, RATE, SIZE, TIME, human_rate, human_size, human_time
 from nearkv.report import Row
@@ -19,6 +19,7 @@ def rows(plan: Plan) -> list[Row]:
     work, step = plan.work, plan.step
     table = [Row("fits", "yes" if plan.fits else "NO: the figures below are what it would be if it did")]
     table += [Row("what would help", sentence) for sentence in plan.advice]
+    table += [Row("note", sentence) for sentence in notes(work)]
     table += [
         Row(
             "decode",
@@ -118,6 +119,7 @@ def document(plan: Plan) -> dict[str, Any]:
             {"place": n.place, "used_bytes": n.used, "room_bytes": n.room, "fits": n.fits} for n in plan.places.needs
         ],
         "advice": list(plan.advice),
+        "notes": notes(work),
         "tokens_per_s": plan.tokens_per_s,
         "request_tokens_per_s": plan.request_tokens_per_s,
         "time_to_first_token_s": plan.prefill.seconds,
