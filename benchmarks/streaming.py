@@ -19,12 +19,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from nearkv.device_io import device_bytes, since
 from nearkv.kvstore import KVStore
 from nearkv.layout import ModelLayout
-from nearkv.timeline import KERNEL, Timeline, length, overlap_share, union
+from nearkv.rates import above, flag
+from nearkv.report import io_name
+from nearkv.timeline import KERNEL, READ, Timeline, length, overlap_share, union
 from rich.console import Console
 from rich.table import Table
 
+GRAIN = 0.02  # of a throttled drive's rate: what pauses of the system's clock are too short by
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -39,6 +43,9 @@ class Row:
     streamed_nbytes: int
     waves: int
     overlap: float
+    path: str
+    read_rate: float
+    device_nbytes: int | None
 
     @property
     def share(self) -> float:
@@ -65,14 +72,16 @@ def measure(args: argparse.Namespace, prefetch: str) -> Row:
                 store.attend(layer, sequences, q, k, v, scale=0.125)
 
         step()
+        moved = device_bytes()
         before, mark, began = store.stats(), len(timeline.intervals), time.perf_counter()
         for _ in range(args.steps):
             step()
         step_s = (time.perf_counter() - began) / args.steps
-        after, intervals = store.stats(), timeline.intervals[mark:]
+        after, intervals, device = store.stats(), timeline.intervals[mark:], since(moved)
     cards = range(args.cards)
     read = [b.streamed_nbytes - a.streamed_nbytes for a, b in zip(before.cards, after.cards, strict=True)]
     kernels = [length(union(i for i in intervals if i.card == card and i.what == KERNEL)) for card in cards]
+    reads = [length(union(i for i in intervals if i.card == card and i.what == READ)) for card in cards]
     shares = [overlap_share(intervals, card) or 0.0 for card in cards]
     return Row(
         prefetch=prefetch,
@@ -82,6 +91,9 @@ def measure(args: argparse.Namespace, prefetch: str) -> Row:
         streamed_nbytes=sum(read) // args.steps,
         waves=sum(b.waves - a.waves for a, b in zip(before.cards, after.cards, strict=True)) // args.steps,
         overlap=min(shares),
+        path=io_name(after.cards[0].io),
+        read_rate=max(nbytes / seconds for nbytes, seconds in zip(read, reads, strict=True)),
+        device_nbytes=None if device is None else device.read // args.steps,
     )
 
 
@@ -111,17 +123,25 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks/streaming.json"))
     args = parser.parse_args()
     rows = [measure(args, prefetch) for prefetch in ("on", "off")]
-    table = Table("prefetch", "step", "drive alone", "share", "kernel busy", "streamed", "waves", "reads hidden")
+    table = Table("reads ahead", "step", "drive alone", "share", "kernel busy", "streamed", "from devices", "hidden")
     for row in rows:
         times = (f"{row.step_s:.3f} s", f"{row.drive_s:.3f} s", f"{row.share:.2f}", f"{row.kernel_s:.3f} s")
-        table.add_row(row.prefetch, *times, f"{row.streamed_nbytes:,}", str(row.waves), f"{row.overlap:.2f}")
+        device = "not counted" if row.device_nbytes is None else f"{row.device_nbytes:,}"
+        table.add_row(row.prefetch, *times, f"{row.streamed_nbytes:,}", device, f"{row.overlap:.2f}")
     what = f"{args.context} tokens, batch {args.batch}, {args.layers} layers, {args.cards} cards, drive {args.drive}"
-    Console(width=110).print(table, f"{what}, {args.host_ms} ms of host per layer")
+    console = Console(width=110)
+    console.print(table, f"{what}, {args.host_ms} ms of host per layer, {rows[0].path}")
+    limit = _read_rate(args.drive)
+    for row in rows:
+        told = flag(row.read_rate, limit * (1 + GRAIN), f"{args.drive}")
+        console.print(f"reads ahead {row.prefetch}: {row.read_rate / 1e9:.3g} GB/s while reading{told}")
     args.out.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "name": "streaming",
         "options": {k: str(v) for k, v in vars(args).items() if k != "out"},
-        "rows": [asdict(row) | {"share": row.share} for row in rows],
+        "rows": [
+            asdict(row) | {"share": row.share, "above_limit": above(row.read_rate, limit * (1 + GRAIN))} for row in rows
+        ],
     }
     args.out.write_text(json.dumps(document, indent=2) + "\n")
 

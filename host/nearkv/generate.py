@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nearkv_driver.regmap import POSITIONS_MAX
 
 from nearkv.config import DEFAULT_CARDS, DEFAULT_MODEL, DEFAULT_NEW_TOKENS
+from nearkv.device_io import DeviceBytes, device_bytes, since
 from nearkv.errors import UserError
 from nearkv.inputs import Inputs, check_cards, check_context, check_count, check_prompts, tokenize
 from nearkv.models.facts import end_tokens, position_limit
@@ -46,6 +47,7 @@ class GenerationResult:
 
     `prefill_tokens` are the prompts' tokens; `decode_tokens` the new ones that decode steps gave, which is all but the
     first of each prompt. Times leave out loading the model and opening the cards. `layout`: shape of the KV cache.
+    `device`: what the process moved to and from devices once the cards were open, where the system tells.
     """
 
     texts: tuple[str, ...]
@@ -56,6 +58,7 @@ class GenerationResult:
     decode_s: float
     stats: StoreStats
     layout: ModelLayout | None = None
+    device: DeviceBytes | None = None
 
 
 def generate(
@@ -122,9 +125,11 @@ def generate(
         stack.enter_context(open_parts(loaded, cache, micro_batches or (2 if place == "cuda" else 1)))
         more = {"prefill_chunk_size": prefill_chunk, "prompt_lookup_num_tokens": prompt_lookup}
         options = {name: value for name, value in more.items() if value is not None}
+        moved = device_bytes()
         sink = _decode(loaded, inputs.on(place), cache, max_new_tokens, options, on_prefill, on_text, on_end)
         stats: StoreStats = cache.stats()
         layout: ModelLayout = cache.layout
+        device_moved = since(moved)
     return GenerationResult(
         texts=tuple(sink.texts),
         tokens=tuple(tuple(ids) for ids in sink.tokens),
@@ -134,6 +139,7 @@ def generate(
         decode_s=sink.decode_s,
         stats=stats,
         layout=layout,
+        device=device_moved,
     )
 
 

@@ -108,6 +108,7 @@ def rows(result: GenerationResult) -> list[Row]:
         Row("read by kernels", _kernel(result)),
         Row("media read", human_bytes(_total(stats, "media_read_nbytes"))),
         Row("media written", _written(stats)),
+        Row("device bytes", _device(result)),
         Row("endurance used", _endurance(stats)),
         Row("write buffer", _buffer(stats)),
         Row("spills", _spills(stats)),
@@ -158,6 +159,9 @@ def document(result: GenerationResult) -> dict[str, Any]:
             "read_back_bytes": stats.read_back_nbytes,
             "bounce_bytes": _total(stats, "bounce_nbytes"),
         },
+        "device": None
+        if result.device is None
+        else {"read_bytes": result.device.read, "written_bytes": result.device.written},
         "write_buffer": {
             "now_bytes": stats.write_buffer_nbytes,
             "peak_bytes": stats.write_buffer_peak_nbytes,
@@ -222,6 +226,13 @@ def _written(stats: StoreStats) -> str:
     return f"{written} and {index} of index for {human_bytes(stats.payload_written_nbytes)} of K and V{times}"
 
 
+def _device(result: GenerationResult) -> str:
+    if result.device is None:
+        return "the system does not count them"
+    read, written = human_bytes(result.device.read), human_bytes(result.device.written)
+    return f"{read} read, {written} written by the whole process, as the system counts"
+
+
 def _endurance(stats: StoreStats) -> str:
     used = [share for card in stats.cards if (share := endurance_used(card)) is not None]
     if not used:
@@ -241,7 +252,12 @@ def _spills(stats: StoreStats) -> str:
 
 def _path(card: CardStats) -> str:
     refused = f", direct refused by {card.direct_refusals} files" if card.direct_refusals else ""
-    return f"{_PATHS.get(card.path, card.path)}, {_IO.get(card.io, card.io)}{refused}"
+    return f"{_PATHS.get(card.path, card.path)}, {io_name(card.io)}{refused}"
+
+
+def io_name(io: str) -> str:
+    """How files are read, for people: buffered reads may not come from a drive at all."""
+    return _IO.get(io, io)
 
 
 def _timing(tokens: int, seconds: float) -> dict[str, Any]:

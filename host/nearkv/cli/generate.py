@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nearkv import rates
 from nearkv.cli.output_file import output_file
 from nearkv.cli.printer import TextPrinter
 from nearkv.cli.progress import Progress
@@ -152,7 +153,8 @@ def run(request: Request) -> int:
         if request.trace is not None and request.wave.resolve() == request.trace.resolve():
             raise UserError(f"--wave and --trace name the same file {request.wave}; give each its own")
         request = replace(request, cards=with_waves(request.cards or load_settings().cards, request.wave))
-    timeline = None if request.trace is None else Timeline()
+    # Rates and what was hidden are told with a trace, and beside a card that they can be held against.
+    timeline = None if request.trace is None and timing is None else Timeline()
     told = SessionTold()
     with output_file(request.trace, "trace file") as trace:  # what cannot be written shows before the work
         if request.session is None:
@@ -161,12 +163,15 @@ def run(request: Request) -> int:
             result, told = _session_turn(request, request.session, prompts, timeline)
         if trace is not None and timeline is not None:
             trace.fill_text(json.dumps(chrome_trace(timeline)) + "\n")
+    found = [] if timeline is None else rates.card_rates(timeline, result.stats.cards)
+    limits = None if timing is None else timing.limits
     if request.as_json:
-        simulated = {} if timing is None else {"timing": timing.document(result)}
-        sys.stdout.write(json.dumps(document(result) | told.document | simulated, indent=2) + "\n")
+        more: dict[str, object] = {} if timeline is None else {"rates": rates.document(found, limits)}
+        more |= {} if timing is None else {"timing": timing.document(result)}
+        sys.stdout.write(json.dumps(document(result) | told.document | more, indent=2) + "\n")
     else:
         sys.stdout.write("\n")
-        times = [] if timing is None else timing.rows(result)
+        times = rates.rows(found, limits) + ([] if timing is None else timing.rows(result))
         Console(file=sys.stdout).print(two_columns([*told.rows, *rows(result), *times]))
     return 0
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nearkv.device_io import device_bytes, since
 from nearkv.errors import UserError
 from nearkv.generate import GenerationResult, OnStage
 from nearkv.report import Row, human_bytes, write_ratio
@@ -98,7 +99,7 @@ def run_turn(
         on_stage=on_stage,
         timeline=timeline,
     ) as session:
-        before, cut = len(session.tokens), session.unfinished
+        moved, before, cut = device_bytes(), len(session.tokens), session.unfinished
         if prompt is None:
             reply = session.go_on(on_text=on_text)
         else:
@@ -111,7 +112,7 @@ def run_turn(
                 on_text=on_text,
             )
         restored, tokens, journal = session.restored, len(session.tokens), session.journal_nbytes
-        stats, torn = session.stats(), session.torn_nbytes
+        stats, torn, device_moved = session.stats(), session.torn_nbytes, since(moved)
     result = GenerationResult(
         (reply.text,),
         (reply.tokens,),
@@ -120,6 +121,7 @@ def run_turn(
         max(0, len(reply.tokens) - 1),
         reply.decode_s,
         stats,
+        device=device_moved,
     )
     words = [f"{tokens} tokens", f"{before} of them from before"]
     if cut:

@@ -11,6 +11,7 @@ from nearkv.generate import GenerationResult
 from nearkv.planner import device_time
 from nearkv.planner.hardware import Card
 from nearkv.planner.hardware_files import load
+from nearkv.rates import LinkLimits
 from nearkv.report import Row
 
 
@@ -28,6 +29,11 @@ class Timing:
             if value is not None:
                 raise UserError(f"--timing counts one query token per sequence and list; leave out {option}")
         return cls(load(name, Card))
+
+    @property
+    def limits(self) -> LinkLimits:
+        """What the card's links carry."""
+        return LinkLimits(self.card.name, self.card.drive.p2p_read, self.card.link)
 
     def rows(self, result: GenerationResult) -> list[Row]:
         return device_time.rows(self._time(result), self.card.name)

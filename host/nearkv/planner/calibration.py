@@ -18,6 +18,7 @@ from statistics import median
 import numpy as np
 from nearkv_driver.pagestore import aligned_buffer
 
+from nearkv.device_io import device_bytes, since
 from nearkv.errors import UserError, one_line
 from nearkv.kvstore import KVStore
 from nearkv.layout import ModelLayout
@@ -121,21 +122,12 @@ def _speed(fd: int, direct: bool, capacity: float) -> DriveSpeed:
 
     writing = together(write)
     os.fsync(fd)
-    counted = _device_nbytes()
+    before = device_bytes()
     reading = together(read)
-    counted_after = _device_nbytes()
-    share = None if counted is None or counted_after is None else (counted_after - counted) / FILE_NBYTES
+    counted = since(before)
+    share = None if counted is None else counted.read / FILE_NBYTES
     reads, writes = (tuple((size, alone(move, size)) for size in SIZES) for move in (read, write))
     return DriveSpeed(capacity, reading, writing, reads, writes, direct, share)
-
-
-def _device_nbytes() -> int | None:
-    """What this process has read from devices, as the kernel counts."""
-    try:
-        lines = Path("/proc/self/io").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) for line in lines if line.startswith("read_bytes:")), None)
 
 
 def copy_rate(clock: Clock) -> float:

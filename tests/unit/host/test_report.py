@@ -7,6 +7,7 @@ import dataclasses
 import json
 
 import pytest
+from nearkv.device_io import DeviceBytes
 from nearkv.report import document, endurance_used, human_bytes, link_nbytes, link_ratio, rate, rows, short_url
 from nearkv.stats import CardStats
 
@@ -50,6 +51,15 @@ def test_where_nothing_crossed_the_link_there_is_no_ratio() -> None:
     still = store_stats(card_stats(link_down_payload=0, link_up_payload=0), host_offload_nbytes=0)
     assert link_ratio(still) is None
     assert {row.name: row.value for row in rows(result(still))}["ratio"] == "nothing moved"
+
+
+def test_device_bytes_stand_apart_from_the_stores_own() -> None:
+    moved = result(device=DeviceBytes(3 << 20, 1 << 20))
+    told = {row.name: row.value for row in rows(moved)}
+    assert told["device bytes"] == "3.0 MiB read, 1.0 MiB written by the whole process, as the system counts"
+    assert document(moved)["device"] == {"read_bytes": 3 << 20, "written_bytes": 1 << 20}
+    assert {row.name: row.value for row in rows(result())}["device bytes"] == "the system does not count them"
+    assert document(result())["device"] is None
 
 
 def test_the_table_has_every_figure() -> None:
