@@ -9,8 +9,9 @@ from typing import Any
 from nearkv.errors import UserError, one_line
 from nearkv.inputs import check_prompts
 
-# Stands for the reply before, whose tokens the session has; no template changes it.
-_REPLY = "NEARKV-REPLY"
+# Stand for the turn before, whose tokens the session has; no template changes them. Of the texts that are rendered only
+# the last is the user's, who may write what he likes.
+_QUESTION, _REPLY = "NEARKV-QUESTION", "NEARKV-REPLY"
 
 
 def message_tokens(
@@ -25,7 +26,7 @@ def message_tokens(
         return _ids(tokenizer, text, special=not before)
     if not before:
         return _ids(tokenizer, _rendered(tokenizer, [("user", text)]), special=False)
-    rendered = _rendered(tokenizer, [("user", text), ("assistant", _REPLY), ("user", text)])
+    rendered = _rendered(tokenizer, [("user", _QUESTION), ("assistant", _REPLY), ("user", text)])
     _, reply, rest = rendered.partition(_REPLY)
     if not reply:
         raise UserError("the model's chat template does not show replies; the prompt can go without it (--raw)")
