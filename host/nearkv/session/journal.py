@@ -135,6 +135,16 @@ class Journal:
     ) -> None:
         self.close()
 
+    @property
+    def records(self) -> int:
+        """Records that are in the file."""
+        return self._serial
+
+    @property
+    def failed(self) -> bool:
+        """Whether a sync has failed, so that the last records may not be stored."""
+        return bool(self._failed)
+
     def append(self, record: Record) -> None:
         """StorageError when it cannot be written; then it is not in the journal, and may be appended again."""
         self._put(record)

@@ -55,7 +55,7 @@ class Sampling:
         if not (_number(self.temperature) and 0 <= self.temperature <= 100):
             raise ValueError(f"temperature = {self.temperature!r}; 0 (the most probable token) to 100 is allowed")
         if type(self.top_k) is not int or not 0 <= self.top_k <= TOKENS_MAX:
-            raise ValueError(f"top_k = {self.top_k!r}; a whole number from 0 (all tokens) on is allowed")
+            raise ValueError(f"top_k = {self.top_k!r}; a whole number from 0 (all tokens) to {TOKENS_MAX} is allowed")
         if not (_number(self.top_p) and 0 < self.top_p <= 1):
             raise ValueError(f"top_p = {self.top_p!r}; above 0 and at most 1 is allowed")
         if type(self.seed) is not int or not 0 <= self.seed < 1 << 63:
@@ -72,6 +72,8 @@ class Turn:
     chunk: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.sampling, Sampling):
+            raise TypeError(f"sampling is of type {type(self.sampling).__name__}; it must be a Sampling")
         for name, least in (("max_new_tokens", 1), ("chunk", 0)):
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= TOKENS_MAX:

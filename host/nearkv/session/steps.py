@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from nearkv.errors import UserError
-from nearkv.session.journal import Journal
+from nearkv.session.journal import Journal, read_journal
 from nearkv.session.plan import plan
 from nearkv.session.records import (
     TOKENS_MAX,
@@ -82,6 +82,7 @@ class SessionSteps:
     def __init__(self, journal: Journal, state: SessionState, network: Network) -> None:
         """`state` is what the journal held when it was opened."""
         self._journal, self._state, self._network = journal, state, network
+        self._taken = journal.records
         self._in_step = False
         self._closed = False
 
@@ -95,21 +96,30 @@ class SessionSteps:
 
     @property
     def tokens(self) -> tuple[int, ...]:
+        self._reconcile()
         return tuple(self._state.tokens)
 
     @property
     def turns(self) -> int:
         """Turns that have ended."""
+        self._reconcile()
         return self._state.turns
 
     @property
     def said(self) -> tuple[int, ...]:
         """Tokens that the turn under way has given so far."""
+        self._reconcile()
         return tuple(self._state.tokens[len(self._state.tokens) - self._state.generated :])
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing has ever been said, nor begun to be said."""
+        return not self.tokens and self._state.turn is None and not self._state.turns
 
     @property
     def unfinished(self) -> Turn | None:
         """The turn that was under way when the session was last closed or cut off, if its prompt is known."""
+        self._reconcile()
         return self._state.turn if self._state.prompt_end else None
 
     def restore(self) -> Restored:
@@ -220,10 +230,18 @@ class SessionSteps:
     def _write(self, record: Record) -> None:
         self._journal.append(record)
         self._state.take(record)  # no record that this refuses may come here: the journal would hold it for good
+        self._taken += 1
 
     def _require_open(self) -> None:
         if self._closed:
             raise UserError("the session is closed; open it again")
+        self._reconcile()
+
+    def _reconcile(self) -> None:
+        """Ctrl-C may fall between a record's write and its being taken: then the journal is right."""
+        if self._taken != self._journal.records and not self._journal.failed:
+            self._state, self._in_step = read_journal(self._journal.path).state, False
+            self._taken = self._journal.records
 
 
 def _checked(prompt: Sequence[int]) -> tuple[int, ...]:

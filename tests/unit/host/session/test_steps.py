@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from nearkv.errors import UserError
 from nearkv.session.journal import Journal
-from nearkv.session.records import Header, Sampling
+from nearkv.session.records import Header, Sampling, SessionState
 from nearkv.session.steps import SessionSteps
 from nearkv_driver.errors import DriverError, StorageError
 from nearkv_driver.syscalls import SystemCalls
@@ -108,6 +108,62 @@ def test_a_failing_card_costs_no_token(tmp_path: Path, at: int) -> None:
     assert session.go_on().tokens == wanted
 
 
+def _interrupt(patch: pytest.MonkeyPatch, where: type, name: str, at: int, *, before: bool) -> None:
+    """Ctrl-C at the call number `at` of a method."""
+    call, count = getattr(where, name), 0
+
+    def interrupted(self: object, *values: object) -> object:
+        nonlocal count
+        count += 1
+        if count == at and before:
+            raise KeyboardInterrupt
+        result = call(self, *values)
+        if count == at:
+            raise KeyboardInterrupt
+        return result
+
+    patch.setattr(where, name, interrupted)
+
+
+@pytest.mark.parametrize("at", range(1, 9))
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize(
+    ("where", "name"), [(Journal, "append"), (Journal, "sync"), (SessionState, "take"), (FakeNetwork, "forward")]
+)
+def test_ctrl_c_anywhere_costs_and_doubles_no_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: type, name: str, before: bool, at: int
+) -> None:
+    """As in a notebook, where the session stays open: it goes on, and opens again."""
+    prompts = [[1, 2, 3, 4, 5, 6, 7], [8, 9]]
+    wanted = _straight(tmp_path / "a.journal", Sampling(), prompts)
+    path, medium = tmp_path / "b.journal", Medium()
+    session, _ = _opened(path, medium)
+    with monkeypatch.context() as patched:
+        _interrupt(patched, where, name, at, before=before)
+        with pytest.raises(KeyboardInterrupt):
+            session.say(prompts[0], max_new_tokens=9, sampling=Sampling(), chunk=3)
+    if session.unfinished is None:  # before the prompt
+        session.say(prompts[0], max_new_tokens=9, sampling=Sampling(), chunk=3)
+    else:
+        assert session.go_on().tokens == wanted[0]
+    assert session.say(prompts[1], max_new_tokens=9, chunk=3).tokens == wanted[1]
+    tokens = session.tokens
+    session.close()
+    session, _ = _opened(path, medium)
+    assert session.tokens == tokens == (*prompts[0], *wanted[0], *prompts[1], *wanted[1])
+
+
+def test_a_record_whose_sync_failed_is_not_taken(tmp_path: Path) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    session, _ = _opened(tmp_path / "a.journal", Medium(), calls)
+    calls.faults = [Fails("fdatasync", 5, first=calls.calls["fdatasync"] + 4, last=calls.calls["fdatasync"] + 4)]
+    with pytest.raises(StorageError, match="sync failed"):
+        session.say([1, 2, 3], max_new_tokens=9)
+    assert len(session.tokens) == 3 + 1
+    with pytest.raises(StorageError, match="an earlier sync failed"):
+        session.go_on()
+
+
 def test_a_full_disk_costs_no_token(tmp_path: Path) -> None:
     calls = FaultySyscalls(SystemCalls())
     session, _ = _opened(tmp_path / "a.journal", Medium(), calls)
@@ -174,6 +230,8 @@ def test_a_bad_prompt_is_refused_before_anything_is_written(tmp_path: Path, prom
         session.say(prompt, max_new_tokens=1)
     with pytest.raises(ValueError, match="max_new_tokens = 0"):
         session.say([1], max_new_tokens=0)
+    with pytest.raises(TypeError, match="sampling is of type dict"):
+        session.say([1], max_new_tokens=1, sampling={"temperature": 1.0})  # type: ignore[arg-type]
     assert path.read_bytes() == before
     assert network.forwards == 0
     session.close()
