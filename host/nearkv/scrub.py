@@ -26,6 +26,7 @@ from nearkv.layout import ModelLayout
 from nearkv.pages import GroupMap
 from nearkv.requests import Requests
 from nearkv.volume_errors import PageMismatch, VolumeDamaged
+from nearkv.volume_files import check_regular
 from nearkv.volume_identity import read_identity
 from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
 
@@ -221,6 +222,7 @@ class Scrubber:
         with self._opening:
             if place.file not in self._files:
                 path = self.folder / f"data-{place.file:06d}.pages"
+                check_regular(path)
                 self._files[place.file] = PageFile.open(path, create=False, direct=self._direct, writable=False)
             return self._files[place.file]
 

@@ -22,6 +22,7 @@ from nearkv_driver.transport import Bytes
 
 from nearkv.runs import RunAllocator
 from nearkv.volume_errors import QuotaExceeded, VolumeBusy, VolumeDamaged
+from nearkv.volume_files import check_regular
 from nearkv.volume_identity import VolumeIdentity, drop_unfinished, read_identity, sync_folder, write_identity
 from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
 
@@ -222,6 +223,7 @@ class Volume:
 
     def _open_files(self) -> None:
         while (path := self._path(len(self._files))).exists():
+            check_regular(path)
             pages = PageFile.open(path, create=False, direct=self.direct, syscalls=self._syscalls)
             found = pages.size
             slots = -(-found // self._slot_nbytes)

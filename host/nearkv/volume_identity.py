@@ -12,11 +12,13 @@ from nearkv_driver.errors import StorageError
 
 from nearkv.layout import ModelLayout
 from nearkv.volume_errors import VolumeDamaged, VolumeMismatch
+from nearkv.volume_files import read_whole
 
 FORMAT = 2
 # Formats that opening a volume turns into this one.
 OLDER_FORMATS = (1,)
 FILE_NAME = "volume.json"
+_NBYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,9 @@ def read_identity(folder: Path) -> VolumeIdentity | None:
     """None where there is no volume yet. VolumeDamaged for a file that is no identity."""
     path = folder / FILE_NAME
     try:
-        data = path.read_bytes()
+        data = read_whole(path, _NBYTES_MAX)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise StorageError(f"cannot be read: {error.strerror}", path=str(path)) from error
     try:
         values = json.loads(data)
         if isinstance(values, dict) and values.get("format") not in (FORMAT, *OLDER_FORMATS):

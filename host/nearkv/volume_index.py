@@ -22,6 +22,7 @@ from nearkv_driver.errors import StorageError
 
 from nearkv.thread_io import written_nbytes
 from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_files import check_regular
 from nearkv.volume_schema import SEALED, check_version, prepare, seal, upgrade
 
 
@@ -103,6 +104,7 @@ class VolumeIndex:
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
         """Not `writable`: for reading beside the process that writes it; VolumeMismatch for an older version then."""
+        check_regular(path)  # SQLite would wait for a pipe's other end
         self._path = path
         self._using = threading.RLock()
         # Bytes that transactions wrote: the log, and the file when the log is moved into it.

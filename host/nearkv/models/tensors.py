@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,16 +18,19 @@ from nearkv.errors import UserError, one_line
 
 def save_tensors(tensors: Mapping[str, NDArray[Any]], path: Path, facts: Mapping[str, str]) -> None:
     """Writes the file whole or not at all; `facts` are text beside the arrays."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    part = path.with_name(path.name + ".part")
     try:
-        save_file(dict(tensors), part, metadata=dict(facts))
-        part.rename(path)
-    except OSError as error:
+        # In a folder of its own: the library makes files beside the one that it is given.
+        with tempfile.TemporaryDirectory(prefix=f".{path.name[:40]}.", dir=path.parent) as private:
+            part = Path(private) / "part"
+            save_file(dict(tensors), part, metadata=dict(facts))
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            part.rename(path)
+    except (OSError, SafetensorError) as error:
         raise UserError(f"{path} cannot be written: {one_line(error)}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 class TensorFile:
@@ -35,6 +40,8 @@ class TensorFile:
         from safetensors import SafetensorError, safe_open
 
         try:
+            if path.exists() and not path.is_file():  # the library would wait for a pipe
+                raise UserError(f"{path} is no regular file")
             opener: Any = safe_open
             self._file = opener(path, framework="np").__enter__()
         except (OSError, SafetensorError) as error:

@@ -19,9 +19,10 @@ from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import Syscalls
 
 from nearkv.errors import UserError
-from nearkv.session.journal import Found, Journal, read_journal, read_records
+from nearkv.session.journal import Found, Journal, parse_journal, read_bytes, read_journal
 from nearkv.session.records import Header, Record
 from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_files import read_whole
 from nearkv.volume_identity import sync_folder
 
 FOLDER = "sessions"
@@ -69,11 +70,12 @@ class SessionFolder:
         return self.path / (hashlib.sha256(label.encode()).hexdigest()[:32] + SUFFIX)
 
     def exists(self, name: str, tenant: str = DEFAULT_TENANT) -> bool:
-        return self.path_of(name, tenant).exists()
+        """Also where the journal is a link to one that is not there now: it must not be begun anew."""
+        return os.path.lexists(self.path_of(name, tenant))
 
     def new_header(self, name: str, model: str, tenant: str = DEFAULT_TENANT) -> Header:
         """Of a session that is to be made; UserError when there is such a session."""
-        if self.path_of(name, tenant).exists():
+        if self.exists(name, tenant):
             raise UserError(f"there is a session {name!r} already; resume it, remove it or take another name")
         return Header(name, tenant, secrets.token_hex(8), model, _now())
 
@@ -95,20 +97,20 @@ class SessionFolder:
 
     def copy(self, header: Header, name: str, session: str) -> None:
         """A session that has every record of the one with `header`; durable when this returns."""
-        source = self._known(header.name, header.tenant)
+        source = self.known(header.name, header.tenant)
         copy = replace(self.new_header(name, header.model, header.tenant), session=session, weights=header.weights)
-        self.enter(copy, read_records(source)[1:])
+        self.enter(copy, parse_journal(source, read_bytes(source))[1][1:])
 
     def open(
         self, name: str, *, tenant: str = DEFAULT_TENANT, every: int = 1, accept_damage: bool = False
     ) -> tuple[Journal, Found]:
         """UserError that lists what there is when there is no such session."""
-        path = self._known(name, tenant)
+        path = self.known(name, tenant)
         return Journal.open(path, every=every, accept_damage=accept_damage, syscalls=self._syscalls)
 
     def read(self, name: str, tenant: str = DEFAULT_TENANT) -> Found:
         """Also while another process has the volume open."""
-        return read_journal(self._known(name, tenant))
+        return read_journal(self.known(name, tenant))
 
     def salt(self, tenant: str = DEFAULT_TENANT) -> bytes:
         """What keeps the tenant's keys from those of others; made when it is first asked for.
@@ -127,7 +129,7 @@ class SessionFolder:
                     os.fsync(file.fileno())
                 new.rename(path)
                 sync_folder(self.path)
-            salt = path.read_bytes()
+            salt = read_whole(path, 1 << 20)
         except OSError as error:
             raise StorageError(f"the tenant's salt: {error.strerror}", path=str(path)) from error
         if len(salt) != _SALT_NBYTES:
@@ -137,14 +139,14 @@ class SessionFolder:
 
     def entries(self, tenant: str | None = None) -> Iterator[Entry]:
         """All journals, by name, damaged ones (whose tenant is not known) last."""
-        entries = [_entry(path) for path in sorted(self.path.glob("*" + SUFFIX))]
+        entries = [_entry(path) for path in self._files(SUFFIX)]
         mine = [e for e in entries if e.found is None or tenant in (None, _header(e.found).tenant)]
         yield from sorted(mine, key=lambda e: (e.found is None, _header(e.found).name if e.found else ""))
 
     def remove(self, name: str, tenant: str = DEFAULT_TENANT) -> Header | None:
         """The journal is gone, durably, when this returns; its K and V are the caller's to remove. None where it was
         too damaged to say which they are."""
-        path = self._known(name, tenant)
+        path = self.known(name, tenant)
         try:
             header = _header(read_journal(path, accept_damage=True))
         except VolumeDamaged:
@@ -154,8 +156,18 @@ class SessionFolder:
 
     def tidy(self) -> None:
         """Files that a crash left before they got their name are gone."""
-        for path in self.path.glob("*.new"):
+        for path in self._files(".new"):
             self._unlink(path)
+
+    def _files(self, suffix: str) -> list[Path]:
+        """None where there is no folder yet. StorageError where there is one that cannot be read: what is in it must
+        not be taken for nothing."""
+        try:
+            return sorted(self.path / name for name in os.listdir(self.path) if name.endswith(suffix))
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not os.path.lexists(self.path):
+                return []
+            raise StorageError(f"cannot be read: {error.strerror}", path=str(self.path)) from error
 
     def _unlink(self, path: Path) -> None:
         try:
@@ -164,9 +176,10 @@ class SessionFolder:
         except OSError as error:
             raise StorageError(f"cannot be removed: {error.strerror}", path=str(path)) from error
 
-    def _known(self, name: str, tenant: str) -> Path:
+    def known(self, name: str, tenant: str) -> Path:
+        """Its journal; UserError that lists what there is when there is no such session."""
         path = self.path_of(name, tenant)
-        if not path.exists():
+        if not self.exists(name, tenant):
             names = [_header(e.found).name for e in self.entries(tenant) if e.found]
             known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "") if names else "none"
             raise UserError(f"there is no session {name!r}; known: {known}")

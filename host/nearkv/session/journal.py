@@ -22,6 +22,7 @@ from nearkv_driver.syscalls import Syscalls, SystemCalls
 from nearkv.session import frames
 from nearkv.session.records import Header, JournalInvalid, Record, SessionState, Token, decode, encode, replay
 from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_files import read_whole, unreadable
 from nearkv.volume_identity import sync_folder
 
 T = TypeVar("T")
@@ -49,12 +50,21 @@ def read_journal(path: Path, *, accept_damage: bool = False) -> Found:
     VolumeDamaged with its offset, unless `accept_damage` takes what comes before it. VolumeDamaged also for a file
     whose records make no session; StorageError where it cannot be read.
     """
-    return _judge(path, _read(path), accept_damage)[0]
+    return _judge(path, read_bytes(path), accept_damage)[0]
 
 
-def read_records(path: Path) -> list[Record]:
-    """Every record; raises as `read_journal`."""
-    return [decode(frame) for frame in _judge(path, _read(path), False)[1].frames]
+def parse_journal(path: Path, data: bytes) -> tuple[Found, list[Record]]:
+    """What a journal's bytes say, and every record of them; raises as `read_journal`."""
+    found, scan = _judge(path, data, False)
+    return found, [decode(frame) for frame in scan.frames]
+
+
+def read_bytes(path: Path) -> bytes:
+    """A journal as it is in the file; VolumeDamaged for what is none, StorageError where it cannot be read."""
+    try:
+        return read_whole(path, NBYTES_MAX)
+    except FileNotFoundError as error:
+        raise unreadable(path, error) from error
 
 
 def doubtful(torn_nbytes: int) -> bool:
@@ -89,7 +99,7 @@ class Journal:
         syscalls: Syscalls | None = None,
     ) -> Self:
         """A new journal, durable with header and `records` when this returns; FileExistsError when the file exists."""
-        if path.exists():
+        if os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         new = path.with_name(path.name + ".new")
         new.unlink(missing_ok=True)
@@ -116,7 +126,7 @@ class Journal:
         cls, path: Path, *, every: int = 1, accept_damage: bool = False, syscalls: Syscalls | None = None
     ) -> tuple[Self, Found]:
         """Opens to go on behind the last whole record; what follows it is cut off. Raises as `read_journal`."""
-        found, scan = _judge(path, _read(path), accept_damage)
+        found, scan = _judge(path, read_bytes(path), accept_damage)
         journal = cls._opened(path, 0, every, syscalls, len(scan.frames), scan.end)
         try:
             if scan.rest_nbytes:
@@ -217,17 +227,7 @@ class Journal:
                 raise _storage(f"{what} failed", self.path, error) from error
 
 
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(NBYTES_MAX + 1)
-    except OSError as error:
-        raise _storage("cannot be read", path, error) from error
-
-
 def _judge(path: Path, data: bytes, accept_damage: bool) -> tuple[Found, frames.Scan]:
-    if len(data) > NBYTES_MAX:
-        raise VolumeDamaged(f"more than {NBYTES_MAX} bytes, which is no journal", path=str(path))
     scan = frames.scan(data)
     if scan.damaged and not accept_damage:
         raise VolumeDamaged(

@@ -15,13 +15,14 @@ import re
 import tomllib
 from pathlib import Path
 
+from nearkv_driver.bounded_file import TEXT_NBYTES_MAX, FileRefused, read_file
+
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.pages import extents
 from nearkv.report import human_bytes
 
 FILE_NAME = "tenants.toml"
-_NBYTES_MAX = 1 << 20
 _SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -29,14 +30,11 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 def read_quotas(path: Path) -> dict[str, int]:
     """Bytes by tenant; empty where there is no such file. UserError says what is wrong with it."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_NBYTES_MAX + 1)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    if len(data) > _NBYTES_MAX:
-        raise UserError(f"{path}: more than {_NBYTES_MAX} bytes, which are no tenants' quotas")
+        data = read_file(path, TEXT_NBYTES_MAX)
+    except FileRefused as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return {}
+        raise UserError(f"{path} {error.reason}") from error
     try:
         tables = tomllib.loads(data.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

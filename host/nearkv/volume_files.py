@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the small files of a volume. What is none of a volume's files, such as a pipe, is VolumeDamaged: waiting for it
+could hold the program for ever, and reading a device fill its memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from nearkv_driver.bounded_file import FileRefused, read_file
+from nearkv_driver.errors import StorageError
+
+from nearkv.volume_errors import VolumeDamaged
+
+
+def read_whole(path: Path, nbytes_max: int) -> bytes:
+    """All bytes. FileNotFoundError where there is no file, VolumeDamaged for a larger one and for what is no regular
+    file, StorageError where it cannot be read."""
+    try:
+        return read_file(path, nbytes_max)
+    except FileRefused as error:
+        cause = error.__cause__
+        if isinstance(cause, FileNotFoundError):
+            raise cause from None
+        if isinstance(cause, OSError) and not isinstance(cause, IsADirectoryError):
+            raise unreadable(path, cause) from cause
+        raise VolumeDamaged(error.reason, path=str(path)) from error
+
+
+def check_regular(path: Path) -> None:
+    """VolumeDamaged where there is something that is no regular file; nothing where there is nothing. Before a library
+    opens it."""
+    if path.exists() and not path.is_file():
+        raise VolumeDamaged("is no regular file", path=str(path))
+
+
+def unreadable(path: Path, error: OSError) -> StorageError:
+    """The error of a file that cannot be read, by errno."""
+    name = errno.errorcode.get(error.errno or 0, str(error.errno))
+    return StorageError(f"cannot be read: {name} ({os.strerror(error.errno or 0)})", path=str(path), errno_name=name)
