@@ -122,18 +122,21 @@ class PageFile:
         """Bytes of the file; what a torn file has may not be whole pages."""
         return self._calls.size(self._handle())
 
-    def grow(self, nbytes: int) -> None:
-        """Preallocates up to `nbytes` in all; StorageError with needed and free bytes when the disk is full."""
+    def grow(self, nbytes: int, *, leave_nbytes: int = 0) -> None:
+        """Preallocates up to `nbytes` in all; StorageError with needed and free bytes when the disk is full, or would
+        have less than `leave_nbytes` left."""
         _pages("size", nbytes)
         if nbytes <= (have := self.size):
             return
         try:
             self._calls.allocate(self._fd, have, nbytes - have)
+            if leave_nbytes and self._calls.free_nbytes(self._fd) < leave_nbytes:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             self._calls.truncate(self._fd, have)
             if error.errno != errno.ENOSPC:
                 raise _failed("preallocation", self.path, error, have, nbytes - have) from error
-            raise self._full(error, have, nbytes - have) from error
+            raise self._full(error, have, nbytes - have, leave_nbytes) from error
         self._grown = nbytes
 
     def read_into(self, view: memoryview, offset: int) -> None:
@@ -270,10 +273,11 @@ class PageFile:
         )
         return True
 
-    def _full(self, error: OSError, offset: int, nbytes: int) -> StorageError:
+    def _full(self, error: OSError, offset: int, nbytes: int, leave_nbytes: int = 0) -> StorageError:
         free = self._calls.free_nbytes(self._fd)
+        kept = f", of which {leave_nbytes} are kept for the index and journals" if leave_nbytes else ""
         return StorageError(
-            f"disk full: {nbytes} bytes needed, {free} free",
+            f"disk full: {nbytes} bytes needed, {free} free{kept}",
             path=self.path,
             offset=offset,
             nbytes=nbytes,

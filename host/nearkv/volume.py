@@ -28,6 +28,8 @@ from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
 
 _FILE_NBYTES = 1 << 30
 _GROW_NBYTES = 64 << 20
+# Data files leave so much of the file system: to give space back, the index has to write first.
+_LEAVE_NBYTES = 256 << 10
 
 
 @dataclass
@@ -260,7 +262,7 @@ class Volume:
             step = min(step, left)
         for slots in (step, count):
             try:
-                file.pages.grow((file.runs.slots + slots) * self._slot_nbytes)
+                file.pages.grow((file.runs.slots + slots) * self._slot_nbytes, leave_nbytes=_LEAVE_NBYTES)
             except StorageError:
                 if slots == count:
                     raise

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from nearkv_driver.errors import StorageError
 
+from nearkv import index_reader
 from nearkv.thread_io import written_nbytes
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_files import check_regular
@@ -96,6 +97,9 @@ class SequenceRecord:
         return self.stored + (self.tail.tokens if self.tail else 0)
 
 
+_SHARED_NBYTES = 32 << 10
+
+
 class VolumeIndex:
     """Owns the connection. Failures are StorageError; what cannot be read as an index is VolumeDamaged.
 
@@ -109,9 +113,12 @@ class VolumeIndex:
         self._using = threading.RLock()
         # Bytes that transactions wrote: the log, and the file when the log is moved into it.
         self.write_nbytes = 0
-        uri = f"{path.absolute().as_uri()}?mode={'rwc' if writable else 'ro'}"
         try:
-            self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+            if writable:
+                uri = f"{path.absolute().as_uri()}?mode=rwc"
+                self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+            else:
+                self._db = index_reader.connect(path)
         except sqlite3.Error as error:
             raise StorageError(f"cannot open the index: {error}", path=str(path)) from error
         try:
@@ -355,9 +362,11 @@ class VolumeIndex:
         except sqlite3.IntegrityError as error:
             raise VolumeDamaged(f"the index contradicts itself: {error}", path=str(self._path)) from error
         except sqlite3.OperationalError as error:
-            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
-                found = os.statvfs(self._path.parent)
-                free = found.f_bavail * found.f_frsize
+            code = getattr(error, "sqlite_errorcode", 0)
+            found = os.statvfs(self._path.parent)
+            free = found.f_bavail * found.f_frsize
+            # Without room for the file that its log is shared through, SQLite calls it an I/O error.
+            if code == sqlite3.SQLITE_FULL or (code & 0xFF == sqlite3.SQLITE_IOERR and free < _SHARED_NBYTES):
                 text = f"disk full: the index needs some pages of 4096 bytes, {free} free"
                 raise StorageError(text, path=str(self._path), errno_name="ENOSPC") from error
             raise StorageError(f"the index cannot be used: {error}", path=str(self._path)) from error

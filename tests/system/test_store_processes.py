@@ -15,6 +15,7 @@ import pytest
 from nearkv.kvstore import KVStore
 from nearkv.volume_errors import VolumeBusy
 
+from tests.support.namespaces import run_with_mounts
 from tests.support.stores import layout, urls
 from tests.support.volume_process import rows
 
@@ -151,27 +152,9 @@ print("done")
 
 
 def test_a_full_file_system_loses_no_token_and_flush_works_once_there_is_room(tmp_path: Path) -> None:
-    """8 MiB of tmpfs of our own, in a user and mount namespace."""
-    probe = subprocess.run(
-        ["unshare", "-rm", "mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if probe.returncode:
-        pytest.skip(f"no user namespace with a tmpfs here (unshare -rm): {probe.stderr.strip()}")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    script = 'mount -t tmpfs -o size=8m tmpfs "$0" && exec "$1" -c "$2" "$0"'
-    ran = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script, str(tmp_path), sys.executable, FULL],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines()[-1] == "done"
+    """8 MiB of tmpfs of our own."""
+    told = run_with_mounts(tmp_path, 'mount -t tmpfs -o size=8m tmpfs "$0"', FULL)
+    assert told.splitlines()[-1] == "done"
 
 
 def test_a_forked_process_owns_nothing_of_the_store(tmp_path: Path) -> None:
