@@ -63,6 +63,7 @@ def card_rates(timeline: Timeline, cards: Sequence[CardStats]) -> list[CardRates
 
 
 def above(rate: float | None, limit: float | None) -> bool:
+    """Whether a rate, in bytes per second, is above a limit; False where either is not known."""
     return rate is not None and limit is not None and rate > limit
 
 
@@ -74,6 +75,7 @@ def flag(rate: float | None, limit: float | None, whose: str) -> str:
 
 
 def rows(rates: Sequence[CardRates], limits: LinkLimits | None) -> list[Row]:
+    """The rates of each card as rows of the report, flagged where no link carries them."""
     table, known = [], limits or _NOT_KNOWN
     for card in rates:
         if card.read_rate is not None:
@@ -87,6 +89,7 @@ def rows(rates: Sequence[CardRates], limits: LinkLimits | None) -> list[Row]:
 
 
 def document(rates: Sequence[CardRates], limits: LinkLimits | None) -> list[dict[str, Any]]:
+    """The rates of each card for JSON: bytes, seconds, bytes per second; None where not known."""
     known = limits or _NOT_KNOWN
     return [
         {
