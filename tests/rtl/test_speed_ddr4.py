@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from nearkv_emulation.memory_model import Ddr4, Memory, MemoryTiming, pure_read
 from nearkv_emulation.rtl import RtlCard, RtlKernel
 
+from benchmarks.bus_uses import measure
 from tests.rtl.test_speed import rate
 from tests.support.jobs import build
 from tests.support.rtl_tools import needs_verilator, patient
@@ -74,6 +77,16 @@ def test_every_cycle_of_the_bus_has_one_use(card: RtlCard, kernel: RtlKernel, ne
     assert moved[0] == 4 * 2 * 256 * 2
     assert moved[3] == 1024
     assert min(uses.refresh, uses.turn, uses.rows, uses.nothing, uses.turns) > 0
+
+
+def test_the_page_says_where_the_cycles_go_today() -> None:
+    """A change of the RTL may make that paragraph of docs/rtl.md untrue: benchmarks/bus_uses.py has the new figures."""
+    uses, cycles = measure(jobs=64, head_size=64, rows=8, tokens=256)
+    page = (Path(__file__).parents[2] / "docs" / "rtl.md").read_text()
+    paragraph = next(text for text in page.split("\n\n") if "cycles of the 64 short jobs go" in text)
+    figures = (uses.cycles, uses.kv, uses.ctl, uses.out, uses.refresh, uses.turn, uses.rows, uses.nothing, cycles)
+    assert [n for n in figures if not re.search(rf"(?<![\d,]){n:,}(?![\d,]*\d)", paragraph)] == []
+    assert f"({uses.turns // 2} times" in paragraph
 
 
 def test_an_ideal_memory_has_no_bus() -> None:
