@@ -51,6 +51,9 @@ class SequenceNetwork:
         if not sampling.temperature:
             return int(torch.argmax(scores))
         warped: torch.Tensor = _warpers(sampling)(None, scores[None])
+        if not torch.isfinite(warped.max()):
+            # So little temperature that scores pass float32: in the limit only the most probable token is left.
+            return int(torch.argmax(scores))
         generator = torch.Generator("cpu").manual_seed(_seed(sampling.seed, position))
         return int(torch.multinomial(torch.softmax(warped[0], -1), 1, generator=generator))
 
