@@ -20,7 +20,7 @@ from nearkv.layout import ModelLayout
 from nearkv.pages import extents, whole_units
 from nearkv.sequence import Part, SequenceState
 from nearkv.tail import Tail, WriteBuffer
-from nearkv.volume_errors import NotStored, PageMismatch, VolumeDamaged
+from nearkv.volume_errors import NotStored, PageMismatch, SequenceIncomplete, VolumeDamaged
 from nearkv.volume_index import SequenceRecord
 
 
@@ -150,7 +150,9 @@ def load(
         raise KeyError(f"no sequence is named {name!r}")
     if sorted(head for _, _, record in records for head in record.heads) != list(range(layout.kv_heads)):
         heads = ", ".join(f"{card.volume.folder}: {list(record.heads)}" for _, card, record in records)
-        raise VolumeDamaged(f"sequence {name!r} lacks KV heads; found {heads}", path=str(records[0][1].volume.folder))
+        raise SequenceIncomplete(
+            f"sequence {name!r} lacks KV heads; found {heads}", path=str(records[0][1].volume.folder)
+        )
     opened: list[tuple[int, CardStore, CardSequence]] = []
     try:
         length, reasons = max(record.tokens for _, _, record in records), []

@@ -32,6 +32,11 @@ class VolumeDamaged(StorageError):
     """The volume's own files contradict each other or cannot be read as what they are."""
 
 
+class SequenceIncomplete(VolumeDamaged):
+    """Only some of a named sequence's KV heads are on the volumes: a crash fell between two cards. Nothing of it can be
+    used; `KVStore.delete` removes it."""
+
+
 class QuotaExceeded(StorageError):
     """The volume may not grow as much as is needed; `free` bytes are left, perhaps not in one piece."""
 

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nearkv.cli import sessions_verify
 from nearkv.cli.progress import Progress
 from nearkv.cli.run import Run
 from nearkv.cli.table import columns, two_columns
@@ -21,11 +22,10 @@ from nearkv.config import load_settings
 from nearkv.errors import UserError
 from nearkv.inputs import check_cards
 from nearkv.report import Row, human_bytes
-from nearkv.session.folder import DEFAULT_TENANT
-from nearkv.session.repair import REPAIRS, fork_session, open_store, repair_journal, repair_session
+from nearkv.session.folder import DEFAULT_TENANT, check_label
+from nearkv.session.repair import fork_session, open_store
 from nearkv.session.store_folders import StoreFolders, Summary
 from nearkv.session.transfer import SessionFile, export_session, import_session
-from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_folders import volume_folder
 
 app = typer.Typer(help="Look at stored conversations, copy, check, move and remove them.", no_args_is_help=True)
@@ -40,6 +40,8 @@ _Card = Annotated[
 ]
 _Tenant = Annotated[str, typer.Option(help="Whose sessions.")]
 _Name = Annotated[str, typer.Argument(help="The session's name.")]
+_New = Annotated[str, typer.Argument(help="The new session's name.")]
+_Output = Annotated[Path, typer.Argument(help="The file to write (safetensors); it must not exist.")]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
 _Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -64,13 +66,7 @@ def show(
 
 
 @app.command()
-def fork(
-    name: _Name,
-    new: Annotated[str, typer.Argument(help="The new session's name.")],
-    card: _Card = None,
-    tenant: _Tenant = DEFAULT_TENANT,
-    debug: _Debug = False,
-) -> Run:
+def fork(name: _Name, new: _New, card: _Card = None, tenant: _Tenant = DEFAULT_TENANT, debug: _Debug = False) -> Run:
     """A second session that begins with all of this one. Its pages are shared, not copied."""
     return Run(partial(_fork, card, name, new, tenant), debug)
 
@@ -102,11 +98,7 @@ def verify(
 
 @app.command()
 def export(
-    name: _Name,
-    file: Annotated[Path, typer.Argument(help="The file to write (safetensors); it must not exist.")],
-    card: _Card = None,
-    tenant: _Tenant = DEFAULT_TENANT,
-    debug: _Debug = False,
+    name: _Name, file: _Output, card: _Card = None, tenant: _Tenant = DEFAULT_TENANT, debug: _Debug = False
 ) -> Run:
     """Write a session with its K and V to one file."""
     return Run(partial(_export, card, name, file, tenant), debug)
@@ -139,6 +131,8 @@ def _folders(urls: Sequence[str]) -> StoreFolders:
 
 
 def _list(card: list[str] | None, tenant: str | None, as_json: bool) -> int:
+    if tenant is not None:
+        check_label("tenant", tenant)
     with _folders(_urls(card)) as folders:
         found = folders.summaries(tenant)
     if as_json:
@@ -197,43 +191,8 @@ def _rm(card: list[str] | None, name: str, tenant: str) -> int:
 
 def _verify(card: list[str] | None, name: str | None, tenant: str, repair: str | None, as_json: bool) -> int:
     urls = _urls(card)
-    if repair is not None and repair not in REPAIRS:
-        raise UserError(f"repair {repair!r}; allowed are {', '.join(REPAIRS)}")
-    console, reports, left = Console(file=sys.stdout), [], 0
-    with _folders(urls) as folders, Progress(Console(stderr=True)) as progress:
-        if name is not None and repair == "drop":
-            try:
-                folders.summary(name, tenant)
-            except VolumeDamaged:
-                console.print(f"{name}: {repair_journal(urls, folders, name, tenant)}", markup=False, soft_wrap=True)
-        found = [folders.summary(name, tenant)] if name is not None else folders.summaries(tenant)
-        total = sum(folders.nbytes(s.session) for s in found if not s.error)
-        done = 0
-
-        def on_read(nbytes: int) -> None:
-            nonlocal done
-            done += nbytes
-            progress.amount("verifying, bytes", done, total)
-
-        for summary in found:
-            bad = [] if summary.error else folders.verify(summary.session, on_read)
-            text = summary.error
-            if bad and repair is not None:
-                text = repair_session(urls, folders, summary, bad, repair)
-            elif bad or summary.error:
-                left += 1
-            reports.append((summary, bad, text))
-    if as_json:
-        document = [{"name": s.name, "bad": [str(b) for b in bad], "told": told} for s, bad, told in reports]
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    else:
-        for summary, bad, told in reports:
-            for page in bad:
-                console.print(f"{summary.name}: {page}", markup=False, soft_wrap=True)
-            state = told or (f"{len(bad)} bad pages" if bad else "good")
-            console.print(f"{summary.name}: {state}", markup=False, soft_wrap=True)
-        console.print(f"{human_bytes(total)} read", markup=False)
-    return 1 if left else 0
+    with _folders(urls) as folders:
+        return sessions_verify.verify(urls, folders, name, tenant, repair, as_json=as_json)
 
 
 def _export(card: list[str] | None, name: str, file: Path, tenant: str) -> int:
@@ -248,13 +207,10 @@ def _import(card: list[str] | None, file: Path, name: str | None, tenant: str) -
     with _folders(urls) as folders, SessionFile(file) as session, Progress(Console(stderr=True)) as progress:
         layout = folders.layout
         session.check(layout)
-        with open_store(urls, layout) as store:
-            import_session(
-                store,
-                folders,
-                session,
-                name,
-                tenant,
-                lambda i: progress.amount("importing, layers", i + 1, layout.layers),
-            )
+
+        def on_layer(layer: int) -> None:
+            progress.amount("importing, layers", layer + 1, layout.layers)
+
+        with open_store(urls, folders) as store:
+            import_session(store, folders, session, name, tenant, on_layer)
     return 0

@@ -21,7 +21,7 @@ from nearkv.models.runtime import find_device, quiet_transformers, torch_threads
 from nearkv.refusals import refusing
 from nearkv.session.folder import DEFAULT_TENANT, SessionFolder
 from nearkv.session.prompts import message_tokens
-from nearkv.session.records import Sampling
+from nearkv.session.records import TOKENS_MAX, Sampling
 from nearkv.session.steps import Restored
 from nearkv.session.watch import SessionReply, TurnWatch
 from nearkv.streaming import OnText
@@ -146,9 +146,11 @@ class Session:
         """A message of the user and the model's reply, of at most `max_new_tokens`. Each new token is in the journal
         before `on_text` (0, text) hears of it. sampling: default that of the turn before, at first the most probable
         token. A turn that was cut off stays as it is."""
-        check_count("max_new_tokens", max_new_tokens)
+        check_count("max_new_tokens", max_new_tokens, TOKENS_MAX)
         if prefill_chunk is not None:
-            check_count("prefill_chunk", prefill_chunk)
+            check_count("prefill_chunk", prefill_chunk, TOKENS_MAX)
+        if sampling is not None and not isinstance(sampling, Sampling):
+            raise TypeError(f"sampling is of type {type(sampling).__name__}; it must be a Sampling")
         parts = self._parts
         before = parts.steps.tokens
         tokens = message_tokens(parts.tokenizer, prompt, before, parts.ends, chat_template=chat_template)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from nearkv.adapters.transformers import NearStorageCache
@@ -26,6 +27,7 @@ from nearkv.session.keys import extent_keys
 from nearkv.session.quota import FILE_NAME, check_quota, read_quotas, session_nbytes
 from nearkv.session.records import Header, Sampling, replay
 from nearkv.session.repair import drop_doubtful
+from nearkv.session.sequences import drop_orphans, open_whole, undone
 from nearkv.session.steps import Network, Restored, SessionSteps
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class SessionParts:
         self.folder = SessionFolder(folder)
         self._stack, self._network = stack, LaterNetwork()
         self._sequence: int | None = None
+        self._incomplete = ""
         self.restored = Restored(0, 0, 0)
         self.torn_nbytes = 0
 
@@ -55,7 +58,7 @@ class SessionParts:
         return self._sequence is not None
 
     def open(self, name: str, tenant: str, every: int) -> None:
-        self._remove_orphans()
+        drop_orphans(self.folder, self.store.names(), self.store.delete)
         if self.folder.exists(name, tenant):
             drop_doubtful(self.store, self.folder.read(name, tenant))
             self.journal, found = self.folder.open(name, tenant=tenant, every=every)
@@ -66,6 +69,7 @@ class SessionParts:
             self.journal, self.header = self.folder.create(
                 name, self.layout.model, tenant=tenant, every=every, weights=self.weights
             )
+            self._stack.push(self._forget_if_refused)
             state = replay([self.header])
         self._stack.enter_context(self.journal)
         if self.header.model != self.layout.model:
@@ -75,17 +79,29 @@ class SessionParts:
                 f"session {name!r} was made with other weights that are named {self.header.model!r} too "
                 f"({self.header.weights[:8]}; these are {self.weights[:8]}); its K and V do not fit these"
             )
+        known = self.model.get_input_embeddings().num_embeddings
+        if (odd := max(state.tokens, default=0)) >= known:
+            raise UserError(f"session {name!r} has the token {odd}; the model knows 0 to {known - 1}")
         self.steps = SessionSteps(self.journal, state, self._network)
-        if self._sequence_name in self.store.names():
-            self._adopt(self.store.open_sequence(self._sequence_name))
+        sequence, self._incomplete = open_whole(self.store, self.header.session)
+        if sequence is not None:
+            self._adopt(sequence)
         elif self.steps.tokens:
             self._adopt(self.store.add_sequence(self._sequence_name))
+
+    def _forget_if_refused(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """A session that was made for a turn that was then refused goes again: nothing was said in it."""
+        if isinstance(error, UserError) and self.steps.untouched:
+            self.folder.remove(self.header.name, self.header.tenant)
 
     def restore(self) -> None:
         """Computes what is not stored; `restored` tells."""
         if self._sequence is not None:
             info = self.store.info(self._sequence)
-            self.restored = replace(self.steps.restore(), lost=info.dropped_tokens, reason=info.reason)
+            reason = self._incomplete or info.reason
+            self.restored = replace(self.steps.restore(), lost=info.dropped_tokens, reason=reason)
 
     def begin(self, prompt: Sequence[int]) -> int:
         """The sequence exists when this returns; tokens of the prompt that it holds already."""
@@ -114,10 +130,11 @@ class SessionParts:
         if self.folder.exists(name, self.header.tenant):
             raise UserError(f"there is a session {name!r} already; take another name")
         session = secrets.token_hex(8)
-        if self._sequence is not None:
-            self.store.fork_named(self._sequence, SEQUENCE_PREFIX + session)
         self.journal.sync()
-        self.folder.copy(self.header, name, session)
+        with undone(self.store, session):
+            if self._sequence is not None:
+                self.store.fork_named(self._sequence, SEQUENCE_PREFIX + session)
+            self.folder.copy(self.header, name, session)
 
     def text_of(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -131,22 +148,11 @@ class SessionParts:
         return SEQUENCE_PREFIX + self.header.session
 
     def _adopt(self, sequence: int) -> None:
-        self._sequence = sequence
         self.cache = self._stack.enter_context(
             NearStorageCache(self.model.config, store=self.store, sequences=[sequence], model_name=self.layout.model)
         )
         self._network.set(SequenceNetwork(self.model, self.cache, self.store.flush))
-
-    def _remove_orphans(self) -> None:
-        """K and V that no journal names: a session was being made or removed when the process ended."""
-        self.folder.tidy()
-        entries = list(self.folder.entries())
-        known = {e.found.state.header.session for e in entries if e.found and e.found.state.header}
-        if any(entry.found is None for entry in entries):
-            return  # what a journal that cannot be read names is not known
-        for name in self.store.names():
-            if name.startswith(SEQUENCE_PREFIX) and name.removeprefix(SEQUENCE_PREFIX) not in known:
-                self.store.delete(name)
+        self._sequence = sequence
 
 
 class LaterNetwork:

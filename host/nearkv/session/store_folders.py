@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
+from nearkv_driver.errors import StorageError
 from numpy.typing import NDArray
 
 from nearkv import copies
@@ -21,6 +22,7 @@ from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.scrub import BadPage, Scrubber
 from nearkv.session.folder import DEFAULT_TENANT, SEQUENCE_PREFIX, Entry, SessionFolder
+from nearkv.session.sequences import drop_orphans
 from nearkv.volume import Volume
 from nearkv.volume_identity import VolumeIdentity, read_identity
 
@@ -69,16 +71,20 @@ class StoreFolders:
         return self._opened()[0].layout
 
     def summaries(self, tenant: str | None = None) -> list[Summary]:
-        return [self._summary(entry) for entry in self.sessions.entries(tenant)]
+        return [self.summary_of(entry) for entry in self.sessions.entries(tenant)]
 
     def summary(self, name: str, tenant: str = DEFAULT_TENANT) -> Summary:
         found = self.sessions.read(name, tenant)
-        return self._summary(Entry(self.sessions.path_of(name, tenant), found))
+        return self.summary_of(Entry(self.sessions.path_of(name, tenant), found))
 
     def stored_tokens(self, session: str) -> int:
-        """Tokens that every volume which has some of the session's KV heads holds; 0 where none has."""
-        records = [scrubber.record(SEQUENCE_PREFIX + session) for scrubber in self._opened()]
-        return min((record.tokens for record in records if record is not None), default=0)
+        """Tokens of which the volumes hold all KV heads."""
+        found = [scrubber.record(SEQUENCE_PREFIX + session) for scrubber in self._opened()]
+        records = [record for record in found if record is not None]
+        # A crash between two cards leaves some heads only: no token is whole then.
+        if sorted(head for record in records for head in record.heads) != list(range(self.layout.kv_heads)):
+            return 0
+        return min(record.tokens for record in records)
 
     def nbytes(self, session: str) -> int:
         """What `verify` will read."""
@@ -106,17 +112,25 @@ class StoreFolders:
     def remove(self, name: str, tenant: str = DEFAULT_TENANT) -> None:
         """The journal first: what a crash leaves then is K and V that no journal names, which the next opening of the
         store removes. VolumeBusy while another process has a volume open."""
-        path = self.sessions.path_of(name, tenant)
-        if not path.exists():
+        if not self.sessions.exists(name, tenant):
             self.sessions.read(name, tenant)  # says what there is
         with ExitStack() as stack:
             volumes = [stack.enter_context(closing(self._locked(folder))) for folder in self.folders]
             header = self.sessions.remove(name, tenant)
-            if header is not None:
-                for volume in volumes:
-                    copies.remove(volume, SEQUENCE_PREFIX + header.session)
 
-    def _summary(self, entry: Entry) -> Summary:
+            def delete(sequence: str) -> None:
+                for volume in volumes:
+                    copies.remove(volume, sequence)
+
+            try:
+                if header is not None:
+                    delete(SEQUENCE_PREFIX + header.session)
+                drop_orphans(self.sessions, {n for volume in volumes for n in volume.index.names()}, delete)
+            except StorageError as error:
+                text = f"session {name!r} is removed, its K and V not yet: {error}; what next changes a session does it"
+                raise StorageError(text, path=error.path, errno_name=error.errno_name) from error
+
+    def summary_of(self, entry: Entry) -> Summary:
         if entry.found is None:
             return Summary(entry.path.name, "", 0, 0, False, 0, "", "", "", 0, entry.error)
         state = entry.found.state

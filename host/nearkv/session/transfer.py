@@ -6,12 +6,14 @@ The file is read as something a stranger made: every name, shape and value is ch
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from nearkv_driver.errors import StorageError
 from numpy.typing import NDArray
 
 from nearkv.errors import UserError
@@ -19,13 +21,16 @@ from nearkv.kvstore import KVStore
 from nearkv.layout import ModelLayout
 from nearkv.models.tensors import TensorFile, save_tensors
 from nearkv.session import frames
-from nearkv.session.folder import SEQUENCE_PREFIX, check_label
-from nearkv.session.journal import doubtful
-from nearkv.session.records import Header, JournalInvalid, Record, SessionState, decode, replay
+from nearkv.session.folder import SEQUENCE_PREFIX, Entry, check_label
+from nearkv.session.journal import doubtful, parse_journal, read_bytes
+from nearkv.session.records import Crop, Header, JournalInvalid, Record, SessionState, decode, replay
+from nearkv.session.sequences import undone
 from nearkv.session.store_folders import StoreFolders
+from nearkv.volume_errors import PageMismatch
 
 FORMAT = "nearkv-session"
 VERSION = "1"
+_EXPORT_TRIES = 5
 _FACTS = ("model", "layers", "kv_heads", "head_size", "dtype")
 
 OnLayer = Callable[[int], None]
@@ -36,19 +41,50 @@ def export_session(folders: StoreFolders, name: str, tenant: str, path: Path, on
 
     PageMismatch for a page that is not what it was.
     """
-    if path.exists():
+    if os.path.lexists(path):
         raise UserError(f"{path} exists; give another file or remove it")
-    summary = folders.summary(name, tenant)
+    for _ in range(_EXPORT_TRIES):
+        told = _snapshot(folders, name, tenant, on_layer)
+        if told is not None:
+            tokens, tensors = told
+            facts = {"format": FORMAT, "version": VERSION, "tokens": str(tokens), **_facts(folders.layout)}
+            save_tensors(tensors, path, facts)
+            return tokens
+    where = str(folders.sessions.path_of(name, tenant))
+    raise StorageError(f"session {name!r} was cropped or moved each time it was read; try again", path=where)
+
+
+def _snapshot(
+    folders: StoreFolders, name: str, tenant: str, on_layer: OnLayer | None
+) -> tuple[int, dict[str, NDArray[Any]]] | None:
+    """(tokens whose K and V are there, arrays); None where another process crops or removes the session meanwhile, so
+    that journal and rows may not belong together."""
+    layout, path = folders.layout, folders.sessions.known(name, tenant)
+    data = read_bytes(path)
+    found, records = parse_journal(path, data)
+    summary = folders.summary_of(Entry(path, found))
     # With records lost at the journal's end, one of them perhaps a crop, its K and V may be of other tokens.
-    layout, tokens = folders.layout, 0 if doubtful(summary.torn_nbytes) else summary.stored_tokens
-    tensors: dict[str, NDArray[Any]] = {"journal": np.fromfile(folders.sessions.path_of(name, tenant), np.uint8)}
+    tokens = 0 if doubtful(found.torn_nbytes) else summary.stored_tokens
+    tensors: dict[str, NDArray[Any]] = {"journal": np.frombuffer(data, np.uint8)}
     for layer in range(layout.layers) if tokens else ():
-        tensors[f"kv.{layer}"] = np.ascontiguousarray(folders.rows(summary.session, layer)[:, :, :tokens])
+        try:
+            rows = folders.rows(summary.session, layer)[:, :, :tokens]
+        except PageMismatch:
+            if folders.verify(summary.session):
+                raise
+            return None  # the page was given back since it was looked up
+        if rows.shape[2] < tokens:
+            return None
+        tensors[f"kv.{layer}"] = np.ascontiguousarray(rows)
         if on_layer is not None:
             on_layer(layer)
-    facts = {"format": FORMAT, "version": VERSION, "tokens": str(tokens), **_facts(layout)}
-    save_tensors(tensors, path, facts)
-    return tokens
+    after = read_bytes(path)
+    whole = len(data) - found.torn_nbytes
+    if after[:whole] != data[:whole] or (found.torn_nbytes and after != data):
+        return None
+    # Pages of tokens that stay are never written again, so what only grew since is the same up to here.
+    cropped = any(isinstance(record, Crop) for record in parse_journal(path, after)[1][len(records) :])
+    return None if cropped else (tokens, tensors)
 
 
 class SessionFile:
@@ -89,6 +125,9 @@ class SessionFile:
         for name, wanted in _facts(layout).items():
             if self._facts[name] != wanted:
                 raise UserError(f"{self.path}: {name} is {self._facts[name]!r}, the store has {wanted!r}")
+        header = self.state.header
+        if header is not None and header.model != layout.model:
+            raise UserError(f"{self.path}: its journal is of model {header.model!r}, the store has {layout.model!r}")
 
     def _read(self, facts: dict[str, str]) -> None:
         if facts.get("format") != FORMAT:
@@ -150,20 +189,20 @@ def import_session(
     assert header is not None
     wanted = check_label("session name", header.name if name is None else name)
     new = replace(folders.sessions.new_header(wanted, header.model, tenant), weights=header.weights)
-    if file.tokens:
-        sequence = store.add_sequence(SEQUENCE_PREFIX + new.session)
-        try:
-            for layer in range(store.layout.layers):
-                k, v = file.rows(layer, store.layout)
-                store.append(layer, [sequence], k[None], v[None])
-                if on_layer is not None:
-                    on_layer(layer)
-        except BaseException:
+    with undone(store, new.session):
+        if file.tokens:
+            sequence = store.add_sequence(SEQUENCE_PREFIX + new.session)
+            try:
+                for layer in range(store.layout.layers):
+                    k, v = file.rows(layer, store.layout)
+                    store.append(layer, [sequence], k[None], v[None])
+                    if on_layer is not None:
+                        on_layer(layer)
+            except BaseException:
+                store.free(sequence)
+                raise
             store.free(sequence)
-            store.delete(SEQUENCE_PREFIX + new.session)
-            raise
-        store.free(sequence)
-    folders.sessions.enter(new, file.records[1:])
+        folders.sessions.enter(new, file.records[1:])
     return new
 
 
