@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nearkv generate --session` as users call it: turns, odd values, and what a refusal leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from nearkv.cli import main
+from nearkv.errors import UserError
+from nearkv.session.chat import Session
+from nearkv.session.folder import SessionFolder
+from nearkv.session.records import Prompt, Sampling, Turn
+
+from tests.support.stored_sessions import arguments
+from tests.support.tiny_sessions import WORDS, cards, command
+
+
+def test_the_commands(opened: Callable[..., Session], model: Path, tmp_path: Path) -> None:
+    generate = ("generate", "--model", str(model), "--session", "trip", "--max-new-tokens", "9", "--json")
+    code, out, err = command(tmp_path, *generate, "--prompt", WORDS)
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["session"]["tokens"] == document["prefill"]["tokens"] + len(document["tokens"][0])
+    code, out, _ = command(tmp_path, "sessions", "list", "--json")
+    (only,) = json.loads(out)
+    assert (only["name"], only["turns"], only["tokens"]) == ("trip", 1, document["session"]["tokens"])
+    assert command(tmp_path, "sessions", "fork", "trip", "copy")[0] == 0
+    file = tmp_path / "trip.safetensors"
+    assert command(tmp_path, "sessions", "export", "trip", str(file))[0] == 0
+    assert command(tmp_path, "sessions", "import", str(file), "--name", "back")[0] == 0
+    assert command(tmp_path, "sessions", "rm", "trip")[0] == 0
+    code, out, _ = command(tmp_path, "sessions", "verify")
+    assert (code, out.count(": good")) == (0, 2)
+    wanted = None
+    for name in ("back", "copy"):
+        with opened(name, create=False) as session:
+            assert session.restored.recomputed == 0
+            tokens = session.say("on", max_new_tokens=9).tokens
+        wanted = wanted or tokens
+        assert tokens == wanted
+    code, _, err = command(tmp_path, "sessions", "show", "trip")
+    assert (code, err) == (2, "nearkv: error: there is no session 'trip'; known: 'back', 'copy'\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--prompt", "  "], "prompt 1 of 1 is empty"),
+        (["--prompt", "a", "--max-new-tokens", "5000"], "the model's limit is 4096"),
+        (["--prompt", "a", "--prefill-chunk", "9999999"], "prefill_chunk is 9999999; it must be at most 2097152"),
+        ([], "there is no session 'trip'; known: none"),
+    ],
+    ids=["empty", "long", "chunk", "nothing"],
+)
+def test_a_refused_first_turn_leaves_no_session(
+    tmp_path: Path, model: Path, options: list[str], text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    given = arguments(cards(tmp_path))
+    assert main(["generate", "--model", str(model), "--session", "trip", *options, *given]) == 2
+    out, err = capfd.readouterr()
+    assert (out, text in err) == ("", True), err
+    assert err.count("\n") == 1
+    if (tmp_path / "card0").exists():
+        assert main(["sessions", "list", *given]) == 0
+        assert capfd.readouterr().out == "no sessions\n"
+
+
+def test_a_refused_later_turn_changes_nothing(opened: Callable[..., Session], tmp_path: Path) -> None:
+    with opened() as session:
+        session.say(WORDS, max_new_tokens=3)
+        tokens = session.tokens
+    path = SessionFolder(tmp_path / "card0").path_of("trip")
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="at most 2097152"), opened() as session:
+        session.say("a", max_new_tokens=1 << 22)
+    with pytest.raises(TypeError, match="sampling is of type dict"), opened() as session:
+        session.say("a", sampling={"temperature": 1.0})
+    assert path.read_bytes() == before
+    with opened(create=False) as session:
+        assert session.tokens == tokens
+
+
+def test_tokens_that_the_model_does_not_know_are_refused(opened: Callable[..., Session], tmp_path: Path) -> None:
+    """As an imported file may have them: the model's embedding would fail on them."""
+    with opened() as session:
+        session.say("a", max_new_tokens=2)
+        session._parts.journal.append(Turn(Sampling(), 5))
+        session._parts.journal.append(Prompt((3, 70_000)))
+    with pytest.raises(UserError, match=r"session 'trip' has the token 70000; the model knows 0 to \d+"):
+        opened(create=False)
+
+
+def test_any_sampling_goes_on_as_it_would_have(opened: Callable[..., Session], tmp_path: Path) -> None:
+    """Other settings from turn to turn, and a restart between all of them and none."""
+    turns = [
+        Sampling(5e-324, seed=(1 << 63) - 1),
+        Sampling(1.0, top_k=1 << 21, top_p=1e-300),
+        Sampling(),
+        Sampling(100.0, top_k=1),
+        Sampling(1.3, top_k=40, top_p=0.9, seed=4),
+        None,
+        Sampling(),
+    ]
+
+    def say(session: Session, number: int) -> tuple[int, ...]:
+        template = number % 2 == 0
+        return session.say(
+            f"turn {number} \0 \u00e9", max_new_tokens=1 + number, sampling=turns[number], chat_template=template
+        ).tokens
+
+    with opened("straight", share=False) as session:
+        straight = [say(session, number) for number in range(len(turns))]
+    assert len({*straight, ()}) == len(turns) + 1
+    got = []
+    for number in range(len(turns)):
+        with opened("restarted", share=False) as session:
+            got.append(say(session, number))
+    assert got == straight
