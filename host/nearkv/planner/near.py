@@ -7,13 +7,14 @@ Cards that do the same are one lane each of drive, kernel and link; what they sh
 from __future__ import annotations
 
 import math
-from typing import Any
+from itertools import count
 
 from nearkv.planner import compute
 from nearkv.planner.kernel import JobShape, cycles, fitted
-from nearkv.planner.lanes import Lane, Steps
-from nearkv.planner.step import GPU, GPU_LINK, HOST, UPLINK, Scene
-from nearkv.planner.system import ONE
+from nearkv.planner.lanes import Lane, Moments, Steps
+from nearkv.planner.memory import Places
+from nearkv.planner.step import GPU, GPU_LINK, HOST, SPILL, UPLINK, WEIGHTS, Scene, X
+from nearkv.planner.system import ONE, Policy, System, Work
 from nearkv.planner.traffic import (
     EXTENT,
     PAGE,
@@ -27,8 +28,8 @@ from nearkv.planner.traffic import (
     spill_tokens,
 )
 
-WAVE = 64e6  # bytes that are staged at once, where a layer has no more than WAVES of them
-WAVES = 16
+WAVE = 64e6  # bytes that are staged at once, where a layer has no more than the most WAVES of them
+WAVES = (1, 4, 16)
 BUFFERS = 4  # staging buffers of a card
 IN_FLIGHT = 16  # reads at a time
 # What this program sends down with a list: the message, and what clears statuses and outputs before the start.
@@ -47,17 +48,17 @@ class NearAttention:
         # With everything in X the cards are only drives.
         found = found or [Share(scene.system.cards, 0, 0)]
         self._groups = [Group(scene, share) for share in found]
-        self._begin: list[Any] = []  # q, k and v of a layer are there
-        self._staged: list[Any] = []  # and what the host does before pages are read is done
-        self._x: list[Any] = []  # attention over X of a layer is done
+        env = scene.env
+        self._begin = Moments(env)  # q, k and v of a layer are there
+        self._staged = Moments(env)  # and what the host does before pages are read is done
+        self._x = Moments(env)  # attention over X of a layer is done
+        self._used = Moments(env)  # a piece of X is
 
-    def start(self, layers: int) -> None:
-        env = self._scene.env
-        self._begin, self._staged, self._x = ([env.event() for _ in range(layers)] for _ in range(3))
+    def start(self) -> None:
         for group in self._groups:
-            group.start(layers, self._staged)
+            self._scene.env.process(group.reads(self._staged, self._used))
         if self._scene.alpha:
-            env.process(self._x_cache(layers))
+            self._scene.env.process(self._x_cache())
 
     def attend(self, layer: int) -> Steps:
         scene = self._scene
@@ -79,41 +80,51 @@ class NearAttention:
         yield scene.lane(UPLINK).use(up / host.uplink, "outputs")
 
     def read_weights(self, nbytes: float) -> Steps:
-        yield from self._from_drives(nbytes, "weights")
-
-    def _from_drives(self, nbytes: float, what: str) -> Steps:
-        """Bytes that lie evenly on all drives, to the host."""
+        """They lie evenly on all drives."""
         system = self._scene.system
         each = nbytes / system.cards / min(system.card.drive.read, system.card.link)
-        yield self._scene.env.all_of([group.drive.use(each, what) for group in self._groups])
-        yield self._scene.lane(UPLINK).use(nbytes / system.host.uplink, what)
+        lanes = [self._scene.lane(group.drive.name, WEIGHTS) for group in self._groups]
+        yield self._scene.env.all_of([lane.use(each, "weights") for lane in lanes])
+        yield self._scene.lane(UPLINK, WEIGHTS).use(nbytes / system.host.uplink, "weights")
 
-    def _x_cache(self, layers: int) -> Steps:
-        """X in pieces: read, moved to the GPU, made into K and V there and attended to, a few pieces under way."""
+    def _x_cache(self) -> Steps:
+        """X in pieces: read by all drives among their waves, moved to the GPU, made into K and V there and attended to,
+        a few pieces under way."""
         scene = self._scene
-        env, work, gpu = scene.env, scene.work, scene.system.gpu
-        nbytes = scene.alpha * work.batch * work.context * work.model.hidden * 2.0 / X_PIECES
+        work, gpu = scene.work, scene.system.gpu
+        nbytes = x_piece_nbytes(scene)
         pairs = scene.alpha * work.batch * work.model.kv_heads
         recompute = compute.recompute_s(gpu, work.model, scene.alpha, work.batch, work.context)
         attend = compute.attention_s(gpu, work.model, pairs, work.context, work.queries, 2)
-        ends = [env.event() for _ in range(layers * X_PIECES)]
 
         def piece(number: int) -> Steps:
             layer = number // X_PIECES
-            yield from self._from_drives(nbytes, "X")
-            yield scene.lane(GPU_LINK).use(nbytes / gpu.link, "X")
+            yield scene.lane(UPLINK, X).use(nbytes / scene.system.host.uplink, "X")
+            yield scene.lane(GPU_LINK, X).use(nbytes / gpu.link, "X")
             yield self._begin[layer]
             yield scene.lane(GPU).use((recompute + attend) / X_PIECES, "K, V from X")
-            ends[number].succeed()
+            self._used[number].succeed()
             if number % X_PIECES == X_PIECES - 1:
                 self._x[layer].succeed()
 
-        for number in range(layers * X_PIECES):
-            if not scene.policy.read_ahead:
-                yield self._begin[number // X_PIECES]
-            if number >= X_UNDER_WAY:
-                yield ends[number - X_UNDER_WAY]
-            env.process(piece(number))
+        for number in count():
+            yield scene.env.all_of([group.read_x[number] for group in self._groups])
+            scene.env.process(piece(number))
+
+
+def x_piece_nbytes(scene: Scene) -> float:
+    return scene.alpha * scene.work.batch * scene.work.context * scene.work.model.hidden * 2.0 / X_PIECES
+
+
+def wave_counts(system: System, work: Work, policy: Policy, alpha: float, places: Places) -> list[int]:
+    """In how many lists a layer's pages may be attended to on a card: a list's pages fit in a staging buffer. Many let
+    the kernel begin early, few have few starts. With X there are as many as pieces of X."""
+    if alpha:
+        return [X_PIECES]
+    dealt = shares(system, work, policy, alpha)
+    streamed = max((s.pairs * pair_nbytes(work.model, s.tokens, policy.element) for s in dealt), default=0.0)
+    streamed *= 1 - places.resident
+    return [waves for waves in WAVES if streamed / waves <= WAVE or waves == WAVES[-1]]
 
 
 class Group:
@@ -129,16 +140,9 @@ class Group:
         model, policy = scene.work.model, scene.policy
         self._nbytes = share.pairs * pair_nbytes(model, share.tokens, policy.element)
         self._streamed = self._nbytes * (1 - scene.places.resident)
-        self._waves = max(1, min(WAVES, math.ceil(self._streamed / WAVE))) if self._streamed >= 1 else 0
-        self._read: list[Any] = []
-        self._used: list[Any] = []
-
-    def start(self, layers: int, begin: list[Any]) -> None:
-        count = layers * self._waves
-        self._read = [self._env.event() for _ in range(count)]
-        self._used = [self._env.event() for _ in range(count)]
-        if self.share.pairs:
-            self._env.process(self._reads(layers, begin))
+        self._waves = scene.waves if self._streamed >= 1 else 0
+        self._read, self._used = Moments(self._env), Moments(self._env)  # waves
+        self.read_x = Moments(self._env)  # this card's part of a piece of X
 
     def attend(self, layer: int) -> Steps:
         scene = self._scene
@@ -147,50 +151,59 @@ class Group:
         transfers = DOWN_TRANSFERS if policy.transfers == ONE else 1
         yield self._link.use(transfers * card.dma + down / card.link, "q, k, v")
         if not self._waves:
-            yield self._kernel.use(self.kernel_s(self._nbytes, streaming=False), "attention")
-        end = (layer + 1) * self._waves
-        for wave in range(layer * self._waves, end):
+            yield self._kernel.use(self.kernel_s(1), "attention")
+        # Waves are filled sequence by sequence, so what a sequence has in card memory is spread over them too.
+        for wave in range(layer * self._waves, (layer + 1) * self._waves):
             yield self._read[wave]
-            # The last list takes what stayed in card memory too.
-            here = self._nbytes - self._streamed if wave == end - 1 else 0.0
-            yield self._kernel.use(self.kernel_s(self._streamed / self._waves + here, streaming=True), "attention")
+            yield self._kernel.use(self.kernel_s(self._waves), "attention")
             self._used[wave].succeed()
         yield self._link.use(card.dma + up / card.link, "outputs")
         if policy.spill:
-            self.drive.use(self._spill_s(spill_tokens(model, policy)), "spill")
+            scene.lane(self.drive.name, SPILL).give(self._spill_s(spill_tokens(model, policy)), "spill")
 
-    def kernel_s(self, nbytes: float, *, streaming: bool) -> float:
-        """One list over so many bytes of K and V of this card's pairs. Pages that arrive meanwhile take bandwidth."""
+    def kernel_s(self, lists: int) -> float:
+        """One of `lists` equal lists over K and V of this card's pairs. What is streamed crosses the card's memory
+        twice, written by the drive and read by the kernel."""
         scene = self._scene
         card, work = scene.system.card, scene.work
-        whole = card.memory_rate * MEMORY_SHARE
-        # Pages do not arrive faster than the kernel uses them up for long: at most half of the memory's rate.
-        slowest = nbytes / (max(whole - card.drive.p2p_read, whole / 2) if streaming else whole)
-        jobs = max(1.0, self.share.pairs * nbytes / self._nbytes) if self._nbytes else 1.0
+        nbytes = self._nbytes / lists
+        slowest = (nbytes + self._streamed / lists) / (card.memory_rate * MEMORY_SHARE)
+        jobs = max(1.0, self.share.pairs / lists)
         fixed = scene.policy.kernel_rate or card.kernel_rate
         if fixed:
             own = card.job * jobs if scene.policy.kernel_rate is None else 0.0
             return card.launch + own + max(slowest, nbytes / fixed)
-        tokens = nbytes / pair_nbytes(work.model, 1, scene.policy.element)  # of all pairs
-        shape = JobShape(work.model.head_size, work.model.group * work.queries, math.ceil(tokens / jobs), work.queries)
+        tokens = self.share.tokens * min(1.0, self.share.pairs / lists)  # of a job, which may be over a part of a pair
+        shape = JobShape(work.model.head_size, work.model.group * work.queries, math.ceil(tokens), work.queries)
         return card.launch + max(slowest, cycles(shape, jobs, fitted()) / card.clock)
 
-    def _reads(self, layers: int, begin: list[Any]) -> Steps:
-        """Waves in order, as long as a staging buffer is free."""
+    def reads(self, begin: Moments, x_used: Moments) -> Steps:
+        """Waves in order, as long as a staging buffer is free, a part of X before each."""
         scene = self._scene
         drive, policy = scene.system.card.drive, scene.policy
         request = self._request_nbytes()
-        wave_s = self._streamed / max(1, self._waves) / request * drive.request_s(request, IN_FLIGHT, peer=True)
-        for layer in range(layers):
-            if not policy.read_ahead:
+        # No less than smaller requests take: a noisy table may say that.
+        sizes = (*(size for size, _ in drive.by_size.read if size < request), request)
+        each_s = max(drive.request_s(size, IN_FLIGHT, peer=True) for size in sizes)
+        wave_s = self._streamed / max(1, self._waves) / request * each_s
+        x_s = x_piece_nbytes(scene) / scene.system.cards / min(drive.read, scene.system.card.link)
+        each = X_PIECES if scene.alpha else self._waves
+        for layer in count():
+            if not (policy.read_ahead and each):
                 yield begin[layer]
-            if not policy.spill:
+            if not policy.spill and self.share.pairs:
                 yield self.drive.use(self._spill_s(1), "new rows")
-            for wave in range(layer * self._waves, (layer + 1) * self._waves):
-                if wave >= BUFFERS:
-                    yield self._used[wave - BUFFERS]
-                yield self.drive.use(wave_s, "read")
-                self._read[wave].succeed()
+            for number in range(layer * each, (layer + 1) * each):
+                if scene.alpha:
+                    if number >= X_UNDER_WAY:
+                        yield x_used[number - X_UNDER_WAY]
+                    yield self.drive.use(x_s, "X")
+                    self.read_x[number].succeed()
+                if self._waves:
+                    if number >= BUFFERS:
+                        yield self._used[number - BUFFERS]
+                    yield self.drive.use(wave_s, "read")
+                    self._read[number].succeed()
 
     def _request_nbytes(self) -> float:
         """What touches on flash: extents of 128 tokens of the KV heads that a card has of a sequence."""

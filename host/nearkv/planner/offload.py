@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from nearkv.planner import compute
-from nearkv.planner.lanes import Steps
-from nearkv.planner.step import CHUNKS, DRAM, GPU, GPU_LINK, HOST, Scene, host_drives_rate
+from nearkv.planner.lanes import Moments, Steps
+from nearkv.planner.step import CHUNKS, DRAM, GPU, GPU_LINK, HOST, WEIGHTS, Scene, host_drives_rate
 from nearkv.planner.system import GPU_ONLY, HOST_FILES, PLAIN
 from nearkv.planner.traffic import offload_read
 
@@ -22,14 +23,16 @@ class _OnDrives:
         self._scene = scene
 
     def read_weights(self, nbytes: float) -> Steps:
-        yield self._scene.lane(DRIVES).use(nbytes / host_drives_rate(self._scene.system, self._scene.policy), "weights")
+        yield self._scene.lane(DRIVES, WEIGHTS).use(
+            nbytes / host_drives_rate(self._scene.system, self._scene.policy), "weights"
+        )
 
 
 class HostAttention(_OnDrives):
     """K and V in host memory or in files; the CPU converts and attends, and its copy threads read the files: one after
     the other. See `step.Attention`."""
 
-    def start(self, layers: int) -> None:
+    def start(self) -> None:
         """Nothing goes on beside the layers."""
 
     def attend(self, layer: int) -> Steps:
@@ -41,9 +44,9 @@ class HostAttention(_OnDrives):
         yield scene.lane(GPU_LINK).use(rows * (model.heads + 2 * model.kv_heads) / gpu.link, "q, k, v")
         if scene.policy.place == HOST_FILES:
             rate = min(host_drives_rate(scene.system, scene.policy), host.file_rate)
-            scene.lane(DRIVES).use(nbytes / rate, "K, V")
+            scene.lane(DRIVES).give(nbytes / rate, "K, V")
             yield cpu.use(nbytes / rate, "K, V from files")
-        scene.lane(DRAM).use(nbytes / host.dram_rate, "K, V")
+        scene.lane(DRAM).give(nbytes / host.dram_rate, "K, V")
         yield cpu.use(nbytes / host.attention, "attention")
         yield scene.lane(GPU_LINK).use(rows * model.heads / gpu.link, "outputs")
 
@@ -53,17 +56,13 @@ class GpuAttention(_OnDrives):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._ready: list[list[Any]] = []
-        self._used: list[list[Any]] = []
+        self._ready, self._used = Moments(scene.env), Moments(scene.env)  # pieces
         work = scene.work
         self._nbytes = work.batch * offload_read(work.model, work.context, scene.policy.element)
 
-    def start(self, layers: int) -> None:
-        env = self._scene.env
-        self._ready = [[env.event() for _ in range(CHUNKS)] for _ in range(layers)]
-        self._used = [[env.event() for _ in range(CHUNKS)] for _ in range(layers)]
+    def start(self) -> None:
         if self._scene.policy.place != GPU_ONLY:
-            env.process(self._stream(layers))
+            self._scene.env.process(self._stream())
 
     def attend(self, layer: int) -> Steps:
         scene = self._scene
@@ -75,27 +74,27 @@ class GpuAttention(_OnDrives):
         if scene.policy.place == GPU_ONLY:
             yield gpu.use(seconds, "attention")
             return
-        for chunk in range(CHUNKS):
-            yield self._ready[layer][chunk]
+        for number in range(layer * CHUNKS, (layer + 1) * CHUNKS):
+            yield self._ready[number]
             yield gpu.use(seconds / CHUNKS, "attention")
-            self._used[layer][chunk].succeed()
+            self._used[number].succeed()
 
-    def _stream(self, layers: int) -> Steps:
+    def _stream(self) -> Steps:
         """Pieces in order; two of them find room."""
         scene = self._scene
-        link, piece = scene.lane(GPU_LINK), self._nbytes / CHUNKS
-        for number in range(layers * CHUNKS):
+        link, piece = scene.lane(GPU_LINK, "K, V"), self._nbytes / CHUNKS
+        for number in count():
             if number >= 2:
-                yield self._used[(number - 2) // CHUNKS][(number - 2) % CHUNKS]
+                yield self._used[number - 2]
             if scene.policy.place == PLAIN:
                 yield scene.lane(DRIVES).use(piece / host_drives_rate(scene.system, scene.policy), "K, V")
             else:
-                scene.lane(DRAM).use(piece / scene.system.host.dram_rate, "K, V")
+                scene.lane(DRAM).give(piece / scene.system.host.dram_rate, "K, V")
             if not scene.system.gpu.in_host_memory:
                 scene.env.process(self._arrive(link.use(piece / scene.system.gpu.link, "K, V"), number))
             else:
-                self._ready[number // CHUNKS][number % CHUNKS].succeed()
+                self._ready[number].succeed()
 
     def _arrive(self, moved: Any, number: int) -> Steps:
         yield moved
-        self._ready[number // CHUNKS][number % CHUNKS].succeed()
+        self._ready[number].succeed()

@@ -11,10 +11,12 @@ _SYSTEM, _CARDS = 0, 1
 
 
 def trace_document(plan: Plan) -> dict[str, Any]:
-    """Lanes of the host in one process, those of cards in another; times from the step's begin."""
+    """Lanes of the host in one process, those of cards in another, each flow of a lane that several share by itself;
+    times from the step's begin."""
     spans = plan.step.spans
     origin = min((span.begin for span in spans), default=0.0)
-    lanes = sorted({span.lane for span in spans})
+    tracks = {span: f"{span.lane}: {span.flow}" if span.flow else span.lane for span in spans}
+    lanes = sorted(set(tracks.values()))
     process = {
         lane: _CARDS if lane.startswith(("drive of", "kernel of", "card link of")) else _SYSTEM for lane in lanes
     }
@@ -24,9 +26,9 @@ def trace_document(plan: Plan) -> dict[str, Any]:
         _name("process_name", _CARDS, 0, f"{plan.system.cards} x {plan.system.card.name}"),
     ]
     events += [_name("thread_name", process[lane], number[lane], lane) for lane in lanes]
-    for span in spans:
+    for span, lane in tracks.items():
         times = {"ts": (span.begin - origin) * 1e6, "dur": (span.end - span.begin) * 1e6}
-        events.append({"name": span.what, "ph": "X", **times, "pid": process[span.lane], "tid": number[span.lane]})
+        events.append({"name": span.what, "ph": "X", **times, "pid": process[lane], "tid": number[lane]})
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 

@@ -227,7 +227,8 @@ def _ablation(b: Bench) -> Target:
         "ablation, best of each",
         NOTES,
         figures,
-        "8 cards. X-cache alone cannot give 1.64 where half the heads keep X, so the last is with delayed writeback.",
+        "8 cards. X-cache alone cannot give 1.64 where half the heads keep X, so the last is with delayed writeback. "
+        "It misses: in the model X shares drives and links with K and V without loss; what HILOS loses is not told.",
     )
 
 

@@ -8,7 +8,7 @@ from tests.support.planning import needs_simpy
 
 pytestmark = needs_simpy
 # Targets that miss; docs/validation.md has the reasons. A change that makes another one miss, or cures one, shows here.
-MISSES = {6, 7}
+MISSES = {6, 9}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_every_target_has_its_source(found: tuple[Target, ...]) -> None:
 
 def test_constants_are_those_of_the_files() -> None:
     told = {constant.name: constant.value for constant in constants()}
-    assert told["host.attention"] == "16.7 GB/s"
+    assert told["host.attention"] == "13.1 GB/s"
     assert len(told) == 5
     assert all(constant.source for constant in constants())
 
