@@ -113,6 +113,7 @@ class NearAttention:
 
 
 def x_piece_nbytes(scene: Scene) -> float:
+    """Bytes of stored activations (FP16) that are read at once."""
     return scene.alpha * scene.work.batch * scene.work.context * scene.work.model.hidden * 2.0 / X_PIECES
 
 
