@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cycles of the RTL kernel for lists as a decode step sends them, and the planner's formula fitted to them.
 
-Runs the Verilated kernel behind the DDR4-2400 model. Prints the coefficients that belong in
-`nearkv/planner/kernel_figures.toml` and the residual of every list; writes both to build/benchmarks/.
+Runs the Verilated kernel behind the DDR4-2400 model, or behind the ideal memory that simulated cards have where nothing
+else is asked for. Prints the coefficients that belong in `nearkv/planner/kernel_figures.toml`, under the memory's name,
+and the residual of every list; writes both to build/benchmarks/.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", ".")]
 
-from nearkv.planner.kernel import FEATURES, Coefficients, JobShape, cycles, features  # noqa: E402
+from nearkv.planner.kernel import DDR4, FEATURES, MEMORIES, Coefficients, JobShape, cycles, features  # noqa: E402
 from nearkv_driver import regmap as rm  # noqa: E402
 from nearkv_emulation.memory_model import Ddr4, Memory, MemoryTiming  # noqa: E402
 from nearkv_emulation.rtl import RtlCard, RtlKernel  # noqa: E402
@@ -42,13 +43,13 @@ class Sample:
     cycles: int
 
 
-def measure(count: int, shape: JobShape) -> Sample:
-    """A card of its own: where a refresh falls depends on what ran before. Jobs have checked extents, the new row in
-    the message, and a copy of it to the tail."""
-    jobs = [job(shape.head_size, shape.rows, shape.tokens, EXTENT, shape.new, seed=seed) for seed in range(count)]
-    image = build(jobs)
+def measure(count: int, shape: JobShape, memory: str) -> Sample:
+    """A card of its own: where a refresh falls depends on what ran before. Jobs have checked extents, the rest as it
+    lies in the tail, the new row in the message, and a copy of it to the tail."""
+    d, rows, tokens, new = shape.head_size, shape.rows, shape.tokens, shape.new
+    image = build([job(d, rows, tokens, EXTENT, new, seed=seed, rest_checked=False) for seed in range(count)])
     with RtlCard() as card:
-        card.memory(Memory(Ddr4()))
+        card.memory(Memory(Ddr4() if memory == DDR4 else None))
         for master in range(3):
             card.timing(master, MemoryTiming(LATENCY))
         statuses = image.statuses(image.run(RtlKernel(card)))
@@ -62,6 +63,8 @@ def lists(quick: bool) -> list[tuple[int, JobShape]]:
     found = []
     for head_size in (64, 128, 256):
         for rows in (1, 3, 8):
+            for count, tokens in ((1, 40), (3, 16), (3, 90), (12, 60)):
+                found.append((count, JobShape(head_size, rows, tokens)))
             for count, tokens in ((1, 128), (1, 1024), (4, 512), (16, 256), (8, 1024), (1, 4096)):
                 found.append((count, JobShape(head_size, rows, tokens)))
         for rows in (16, 40, 64):
@@ -94,14 +97,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a fifth of the lists")
     parser.add_argument("--from", dest="measured", type=Path, help="JSON of an earlier run: fit without measuring")
+    parser.add_argument("--memory", choices=MEMORIES, default=DDR4)
     arguments = parser.parse_args()
     if arguments.measured:
         told = json.loads(arguments.measured.read_text())["samples"]
         samples = [Sample(one["count"], JobShape(**one["shape"]), one["cycles"]) for one in told]
     else:
-        samples = [measure(count, shape) for count, shape in lists(arguments.quick)]
+        samples = [measure(count, shape, arguments.memory) for count, shape in lists(arguments.quick)]
     found = fit(samples)
     errors = [cycles(s.shape, s.count, found) / s.cycles - 1 for s in samples]
+    sys.stdout.write(f"[{arguments.memory}]\n")
     for name, value in asdict(found).items():
         sys.stdout.write(f"{name} = {value:.5g}\n")
     sys.stdout.write("jobs  d    rows  tokens  cycles  residual\n")
@@ -112,8 +117,13 @@ def main() -> int:
     long = [abs(error) for s, error in zip(samples, errors, strict=True) if s.cycles >= LONG]
     sys.stdout.write(f"largest residual {max(map(abs, errors)):.1%} of {len(samples)} lists\n")
     sys.stdout.write(f"lists of {LONG} cycles and more: median {np.median(long):.1%}, largest {max(long):.1%}\n")
-    told = {"coefficients": asdict(found), "samples": [asdict(s) for s in samples], "residuals": errors}
-    out = ROOT / "build/benchmarks/kernel_cycles.json"
+    told = {
+        "memory": arguments.memory,
+        "coefficients": asdict(found),
+        "samples": [asdict(s) for s in samples],
+        "residuals": errors,
+    }
+    out = ROOT / f"build/benchmarks/kernel_cycles-{arguments.memory}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(told, indent=2) + "\n")
     return 0

@@ -10,17 +10,25 @@ from tests.support.jobs import Job, Segment
 
 
 def job(
-    head_size: int, rows: int, tokens: int, segment: int = 0, new: int = 0, state: bytes | None = None, seed: int = 1
+    head_size: int,
+    rows: int,
+    tokens: int,
+    segment: int = 0,
+    new: int = 0,
+    state: bytes | None = None,
+    seed: int = 1,
+    *,
+    rest_checked: bool = True,
 ) -> Job:
     """A job over `tokens` tokens: one unchecked segment, or checked ones of `segment` tokens, the last one of what is
-    left; behind them `new` rows, copied to the tail."""
+    left, which without `rest_checked` is as it lies in a tail; behind them `new` rows, copied to the tail."""
     rng = np.random.default_rng(seed)
 
     def half(count: int) -> NDArray[np.float16]:
         return rng.normal(size=(count, head_size)).astype(np.float16)
 
     def stored(at: int, count: int) -> Segment:
-        return Segment(at, half(count), half(count), checked=segment != 0)
+        return Segment(at, half(count), half(count), checked=segment != 0 and (rest_checked or count == segment))
 
     size = segment or tokens
     return Job(

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nearkv_driver.registry import parse_url
 from nearkv_driver.regmap import WORD_BYTES
 
 from nearkv.layout import ModelLayout
 from nearkv.planner.hardware import Card
-from nearkv.planner.kernel import Coefficients, JobShape, cycles, fitted
+from nearkv.planner.kernel import DDR4, IDEAL, Coefficients, JobShape, cycles, fitted
 from nearkv.planner.near import DOWN_TRANSFERS
 from nearkv.report import Row
 from nearkv.stats import CardStats
@@ -53,7 +54,7 @@ class DeviceTime:
 
 
 def kernel_cycles(stats: CardStats, layout: ModelLayout, c: Coefficients | None = None) -> float:
-    """Cycles of all lists of a card, one query token each."""
+    """Cycles of all lists of a card, one query token each; behind DDR4 without `c`."""
     if not stats.jobs:
         return 0.0
     c = c or fitted()
@@ -62,6 +63,15 @@ def kernel_cycles(stats: CardStats, layout: ModelLayout, c: Coefficients | None 
     one = JobShape(layout.head_size, layout.group, 0)
     each = cycles(shape, stats.jobs, c) - cycles(one, 0, c)
     return each + stats.lists * cycles(one, 0, c)
+
+
+def memory_of(card: CardStats) -> str:
+    """Behind which of the measured memories a card's kernel counts cycles: its URL says it of simulated RTL, whose
+    default is the ideal one; XRT's emulation has no other (docs/xrt-emulation.md), cards have DDR4."""
+    url = parse_url(card.url)
+    if url.scheme == "hw_emu":
+        return DDR4 if url.option("memory", IDEAL).partition(",")[0] == DDR4 else IDEAL
+    return IDEAL if card.simulated else DDR4
 
 
 def card_time(stats: CardStats, layout: ModelLayout, card: Card) -> CardTime:
@@ -82,7 +92,7 @@ def device_time(
         return None
     slowest = max((card_time(one, layout, card) for one in stats), key=lambda time: time.seconds)
     counting = [one for one in stats if one.kernel_cycles]
-    formula = sum(kernel_cycles(one, layout) for one in counting)
+    formula = sum(kernel_cycles(one, layout, fitted(memory_of(one))) for one in counting)
     counted = sum(one.kernel_cycles for one in counting)
     return DeviceTime(card.name, layout.layers, steps, slowest, wall_s, counted, formula)
 

@@ -14,6 +14,7 @@ from importlib.resources import files
 
 from nearkv_driver.regmap import JOB, LANE_PAD, PAGE_BYTES, SEGMENT, WORD_BYTES
 
+DDR4, IDEAL = MEMORIES = ("ddr4-2400", "ideal")  # what the kernel was measured behind
 ROWS_OF_ARRAY = 8  # query rows that the array takes in one walk
 _TILE = 16
 _EXTENT = 128
@@ -104,7 +105,7 @@ def nbytes_per_cycle(shape: JobShape, c: Coefficients) -> float:
 
 
 @cache
-def fitted() -> Coefficients:
-    """The coefficients that belong to this version of the RTL."""
+def fitted(memory: str = DDR4) -> Coefficients:
+    """The coefficients that belong to this version of the RTL, behind that memory."""
     text = files("nearkv.planner").joinpath("kernel_figures.toml").read_text(encoding="utf-8")
-    return Coefficients(**tomllib.loads(text)["cycles"])
+    return Coefficients(**tomllib.loads(text)[memory])

@@ -4,10 +4,10 @@ from __future__ import annotations
 import pytest
 from nearkv.cli.timing import Timing
 from nearkv.errors import UserError
-from nearkv.planner.device_time import DeviceTime, card_time, device_time, document, kernel_cycles, rows
+from nearkv.planner.device_time import DeviceTime, card_time, device_time, document, kernel_cycles, memory_of, rows
 from nearkv.planner.hardware import Card
 from nearkv.planner.hardware_files import load
-from nearkv.planner.kernel import JobShape, cycles, fitted
+from nearkv.planner.kernel import DDR4, IDEAL, JobShape, cycles, fitted
 
 from tests.support.figures import card_stats, result
 from tests.support.stores import layout
@@ -42,11 +42,31 @@ def test_the_slowest_card_counts_per_layer_and_step() -> None:
 
 
 def test_cycles_that_a_card_counts_stand_beside_the_formula() -> None:
-    counting = card_stats(lists=2, jobs=8, kernel_beats=32000, kernel_cycles=40000)
+    counting = card_stats("hw_emu:0?memory=ddr4-2400", lists=2, jobs=8, kernel_beats=32000, kernel_cycles=40000)
     time = device_time([counting, card_stats()], layout(), CARD, steps=1, wall_s=1.0)
     assert time is not None
-    assert (time.counted_cycles, time.formula_cycles) == (40000, kernel_cycles(counting, layout()))
+    assert (time.counted_cycles, time.formula_cycles) == (40000, kernel_cycles(counting, layout(), fitted(DDR4)))
     assert rows(time, "smartssd")[-1].value.startswith("40,000 counted, ")
+
+
+@pytest.mark.parametrize(
+    ("url", "simulated", "memory"),
+    [
+        ("hw_emu:0", True, IDEAL),
+        ("hw_emu:0?dram=64M&memory=ideal", True, IDEAL),
+        ("hw_emu:0?memory=ddr4-2400", True, DDR4),
+        ("hw_emu:0?memory=ddr4-2400,cl:18", True, DDR4),
+        ("xrt:0", True, IDEAL),
+        ("xrt:0", False, DDR4),
+    ],
+)
+def test_the_formula_is_that_of_the_cards_memory(url: str, simulated: bool, memory: str) -> None:
+    card = card_stats(url, lists=2, jobs=8, kernel_beats=32000, kernel_cycles=40000, simulated=simulated)
+    assert memory_of(card) == memory
+    time = device_time([card], layout(), CARD, steps=1, wall_s=1.0)
+    assert time is not None
+    assert time.formula_cycles == kernel_cycles(card, layout(), fitted(memory))
+    assert time.slowest.kernel_s == kernel_cycles(card, layout(), fitted(DDR4)) / CARD.clock, "of the card in question"
 
 
 def test_nothing_decoded() -> None:
