@@ -159,9 +159,7 @@ def document(result: GenerationResult) -> dict[str, Any]:
             "read_back_bytes": stats.read_back_nbytes,
             "bounce_bytes": _total(stats, "bounce_nbytes"),
         },
-        "device": None
-        if result.device is None
-        else {"read_bytes": result.device.read, "written_bytes": result.device.written},
+        "device": result.device and {"read_bytes": result.device.read, "written_bytes": result.device.written},
         "write_buffer": {
             "now_bytes": stats.write_buffer_nbytes,
             "peak_bytes": stats.write_buffer_peak_nbytes,
