@@ -60,7 +60,7 @@ class SequenceRecord:
     """What the index knows of one named sequence on this card.
 
     `tags`, one per group: rows of several sequences that name the same place have the same one. `used_ns`: when it was
-    last opened or written, nanoseconds since 1970.
+    last opened or written, nanoseconds since 1970, later where the clock was set back.
     """
 
     id: int
@@ -97,6 +97,11 @@ class SequenceRecord:
         return self.stored + (self.tail.tokens if self.tail else 0)
 
 
+# A time of use, or one behind all that are there where the clock was set back. A damaged one does not count.
+_LATER = (
+    "max(?, 1 + coalesce((SELECT max(used_ns) FROM sequences"
+    " WHERE typeof(used_ns) = 'integer' AND used_ns < 0x4000000000000000), 0))"
+)
 _SHARED_NBYTES = 32 << 10
 
 
@@ -209,7 +214,7 @@ class VolumeIndex:
     def create(self, name: str, heads: Sequence[int], used_ns: int = 0) -> int:
         with self._transaction():
             values = (name, json.dumps(list(heads)), used_ns)
-            row = self._db.execute("INSERT INTO sequences (name, heads, used_ns) VALUES (?, ?, ?)", values)
+            row = self._db.execute(f"INSERT INTO sequences (name, heads, used_ns) VALUES (?, ?, {_LATER})", values)
             assert row.lastrowid is not None
             self._seal(row.lastrowid)
             return row.lastrowid
@@ -236,7 +241,7 @@ class VolumeIndex:
         """A new sequence that has all this from the start; its number, which `record.id` does not tell."""
         with self._transaction():
             row = self._db.execute(
-                "INSERT INTO sequences (name, heads, used_ns) VALUES (?, ?, ?)",
+                f"INSERT INTO sequences (name, heads, used_ns) VALUES (?, ?, {_LATER})",
                 (record.name, json.dumps(list(record.heads)), record.used_ns),
             )
             assert row.lastrowid is not None
@@ -270,9 +275,9 @@ class VolumeIndex:
             return [row[0] for row in self._db.execute(query, (key, extent))]
 
     def touch(self, sequence: int, used_ns: int) -> None:
-        """It was used now."""
+        """It was used now: after all others, wherever the clock was set meanwhile."""
         with self._transaction():
-            self._db.execute("UPDATE sequences SET used_ns = ? WHERE id = ?", (used_ns, sequence))
+            self._db.execute(f"UPDATE sequences SET used_ns = {_LATER} WHERE id = ?", (used_ns, sequence))
 
     def by_use(self) -> list[tuple[int, str]]:
         """(when it was last used, name) of all sequences."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,27 @@ def test_the_sequence_unused_for_longest_goes(tmp_path: Path, short: str) -> Non
     with opened(tmp_path, "").store as store:
         assert store.names() == ("a", "c")
         assert store.length(store.open_sequence("a")) == 256
+
+
+def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time it is asked it tells an earlier time; once it told one in the far future."""
+    now = 4 * 10**18
+
+    def earlier() -> int:
+        nonlocal now
+        now -= 10**15
+        return now
+
+    monkeypatch.setattr(time, "time_ns", earlier)
+    for name in "abc":
+        with opened(tmp_path, f"&quota={8 * EXTENT}&evict=lru").store as store:
+            grown(Mirror(store), name)
+    with opened(tmp_path, f"&quota={8 * EXTENT}&evict=lru").store as store:
+        store.free(store.open_sequence("a"))
+    mirror = opened(tmp_path, f"&quota={8 * EXTENT}&evict=lru")
+    with mirror.store as store:
+        grown(mirror, "d", 512)
+        assert store.names() == ("a", "c", "d")
 
 
 def test_an_open_sequence_never_goes(tmp_path: Path) -> None:
