@@ -329,7 +329,7 @@ class CardStore:
     def _full(self, what: str, error: OutOfDeviceMemory) -> OutOfDeviceMemory:
         return OutOfDeviceMemory(
             f"card memory is full: {what} needs {error.needed} bytes in one piece, {error.available} are free; "
-            "free sequences, add cards, or give the card more memory (sw_emu: ?dram=)",
+            "free sequences, add cards, or give an emulated card more memory by dram= in its URL",
             card=self.device.url,
             bank=error.bank,
             needed=error.needed,

@@ -119,3 +119,35 @@ def test_any_sampling_goes_on_as_it_would_have(opened: Callable[..., Session], t
         with opened("restarted", share=False) as session:
             got.append(say(session, number))
     assert got == straight
+
+
+def test_a_turn_that_goes_on_counts_its_new_tokens_alone(
+    opened: Callable[..., Session], model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Those from before the cut took none of its time."""
+    left = iter(range(30))
+
+    def told(index: int, text: str) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    with opened() as session, pytest.raises(KeyboardInterrupt):
+        session.say(WORDS, max_new_tokens=60, on_text=told)
+    before = len(SessionFolder(tmp_path / "card0").read("trip").state.tokens)
+    given = arguments(cards(tmp_path))
+    assert main(["generate", "--model", str(model), "--session", "trip", "--json", *given]) == 0
+    document = json.loads(capfd.readouterr().out)
+    new = document["session"]["tokens"] - before
+    assert (len(document["tokens"][0]), document["decode"]["tokens"]) == (60, new - 1)
+    assert 0 < new <= 30
+
+
+def test_cards_in_another_order_are_told_as_such(
+    opened: Callable[..., Session], model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with opened() as session:
+        session.say("a", max_new_tokens=2)
+    given = arguments([f"sw_emu:{i}?kernel=model&ssd={tmp_path}/card{1 - i}" for i in range(2)])
+    for prompt in ([], ["--prompt", "b"]):
+        assert main(["generate", "--model", str(model), "--session", "trip", *prompt, *given]) == 2
+        assert "the volume holds card = 1, this store has 0" in capfd.readouterr().err

@@ -118,7 +118,7 @@ def run_turn(
         (reply.tokens,),
         reply.prompt_tokens,
         reply.prefill_s,
-        max(0, len(reply.tokens) - 1),
+        max(0, reply.new_tokens - 1),
         reply.decode_s,
         stats,
         device=device_moved,

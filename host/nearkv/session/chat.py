@@ -25,7 +25,9 @@ from nearkv.session.records import TOKENS_MAX, Sampling
 from nearkv.session.steps import Restored
 from nearkv.session.watch import SessionReply, TurnWatch
 from nearkv.streaming import OnText
+from nearkv.volume_errors import VolumeMismatch
 from nearkv.volume_folders import check_folders, volume_folder
+from nearkv.volume_identity import read_identity
 
 if TYPE_CHECKING:
     from nearkv_driver.registry import CardUrl
@@ -79,6 +81,7 @@ class Session:
                 raise UserError(f"journal_every = {journal_every!r}; a whole number of tokens, 0 for none, is allowed")
             if threads is not None:
                 check_count("threads", threads)
+            _check_first(folders[0])
             if not create and not SessionFolder(folders[0]).exists(name, tenant):
                 SessionFolder(folders[0]).read(name, tenant)  # says what there is
             find_model(model)
@@ -211,3 +214,10 @@ def _folder(url: CardUrl) -> Path:
     if folder is None:
         raise UserError(f"card {url.text}: a session needs a volume that stays; add ssd=FOLDER to the URL")
     return folder
+
+
+def _check_first(folder: Path) -> None:
+    """The journals lie in the first card's volume: in another one's, every session would seem to be missing."""
+    identity = read_identity(folder)
+    if identity is not None and identity.card:
+        raise VolumeMismatch(str(folder), "card", wanted=0, found=identity.card)

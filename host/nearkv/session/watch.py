@@ -15,6 +15,8 @@ class SessionReply:
     """One turn: the new text and its tokens (end token included), why it ended, and what it took.
 
     `prompt_tokens` were computed before the first new one, beside `shared_tokens` that another session had stored.
+    `new_tokens` came in this call, the others of the turn before it was cut off; `decode_s` is of all new ones but the
+    first.
     """
 
     text: str
@@ -24,6 +26,7 @@ class SessionReply:
     shared_tokens: int
     prefill_s: float
     decode_s: float
+    new_tokens: int
 
 
 class TurnWatch:
@@ -56,6 +59,7 @@ class TurnWatch:
             shared,
             self._first_s - self._began_s,
             self._last_s - self._first_s,
+            self._tokens,
         )
 
     def _tell(self, piece: str) -> None:
