@@ -176,13 +176,16 @@ class KVStore:
     def open_sequence(self, name: str) -> int:
         """Opens a named sequence from the volumes; `info` tells what had to be dropped. KeyError: unknown name."""
         self._owner.check()
-        for state in self._sequences.values():
-            if state.name == name:
-                raise UserError(f"the sequence named {name!r} is open already, as {state.id}")
+        if (there := self.opened(name)) is not None:
+            raise UserError(f"the sequence named {name!r} is open already, as {there}")
         with self._held(name):
             sequence = self._enter(sessions.load(self._next_id, name, self._cards, self.layout, self._buffer))
         touch([self._sequences[sequence]])
         return sequence
+
+    def opened(self, name: str) -> int | None:
+        """The open sequence of this name."""
+        return next((state.id for state in self._sequences.values() if state.name == name), None)
 
     def names(self) -> tuple[str, ...]:
         """Names of all sequences on the volumes."""
@@ -198,7 +201,7 @@ class KVStore:
     def delete(self, name: str) -> None:
         """Removes a named sequence, which must not be open, from the volumes."""
         self._owner.check()
-        if any(state.name == name for state in self._sequences.values()):
+        if self.opened(name) is not None:
             raise UserError(f"the sequence named {name!r} is open; free it first")
         sessions.delete(name, self._cards)
 

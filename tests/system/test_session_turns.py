@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from nearkv.cli import main
 from nearkv.errors import UserError
+from nearkv.kvstore import KVStore
 from nearkv.session.chat import Session
 from nearkv.session.folder import SessionFolder
+from nearkv.session.parts import SessionParts
 from nearkv.session.records import Prompt, Sampling, Turn
+from nearkv.volume_index import VolumeIndex
 
 from tests.support.stored_sessions import arguments
 from tests.support.tiny_sessions import WORDS, cards, command
@@ -151,3 +154,30 @@ def test_cards_in_another_order_are_told_as_such(
     for prompt in ([], ["--prompt", "b"]):
         assert main(["generate", "--model", str(model), "--session", "trip", *prompt, *given]) == 2
         assert "the volume holds card = 1, this store has 0" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("moment", ["making it", "entering it", "adopting it"])
+def test_ctrl_c_while_the_first_turn_makes_its_sequence(
+    opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The session stays open, as in a notebook, and says it again."""
+    where, name = {
+        "making it": (VolumeIndex, "create"),
+        "entering it": (KVStore, "_enter"),
+        "adopting it": (SessionParts, "_adopt"),
+    }[moment]
+    call = getattr(where, name)
+
+    def interrupted(self: object, *values: object) -> None:
+        if name != "_adopt":
+            call(self, *values)
+        raise KeyboardInterrupt
+
+    with opened("straight", share=False) as session:
+        wanted = session.say(WORDS, max_new_tokens=5).tokens
+    with opened("trip", share=False) as session:
+        with monkeypatch.context() as patched:
+            patched.setattr(where, name, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                session.say(WORDS, max_new_tokens=5)
+        assert session.say(WORDS, max_new_tokens=5).tokens == wanted

@@ -107,8 +107,13 @@ class SessionParts:
         """The sequence exists when this returns; tokens of the prompt that it holds already."""
         if self.has_sequence:
             return 0
-        keys = self._keys(prompt[:-1]) if self.share else []
-        self._adopt(self.store.add_sequence(self._sequence_name, keys=keys))
+        name = self._sequence_name
+        sequence = self.store.opened(name)
+        if sequence is None:  # else Ctrl-C came before it was adopted, below before it was whole
+            if name in self.store.names():
+                self.store.delete(name)
+            sequence = self.store.add_sequence(name, keys=self._keys(prompt[:-1]) if self.share else [])
+        self._adopt(sequence)
         return self._network.cached
 
     def check_quota(self, tokens: int) -> None:
