@@ -15,11 +15,12 @@ XCLBIN_NBYTES_MAX = 1 << 31  # of an xclbin, or of a bitstream for one; those of
 
 
 class FileRefused(ValueError):
-    """`reason`: why the file is not read, without its name."""
+    """`reason`: why the file is not read, without its name. `errno`: the system's, 0 where it is not the system that
+    refuses."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, errno: int = 0) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.errno = reason, errno
 
 
 def read_file(path: str | Path, nbytes_max: int) -> bytes:
@@ -37,7 +38,7 @@ def read_file(path: str | Path, nbytes_max: int) -> bytes:
                 raise FileRefused(f"has {found.st_size:,} bytes; at most {nbytes_max:,} are read")
             data = file.read(nbytes_max + 1)  # it may grow, and files of /proc tell no size
     except OSError as error:
-        raise FileRefused(f"cannot be read: {error.strerror}") from error
+        raise FileRefused(f"cannot be read: {error.strerror}", error.errno or 0) from error
     except ValueError as error:
         if isinstance(error, FileRefused):
             raise

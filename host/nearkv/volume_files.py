@@ -21,11 +21,11 @@ def read_whole(path: Path, nbytes_max: int) -> bytes:
     try:
         return read_file(path, nbytes_max)
     except FileRefused as error:
-        cause = error.__cause__
-        if isinstance(cause, FileNotFoundError):
-            raise cause from None
-        if isinstance(cause, OSError) and not isinstance(cause, IsADirectoryError):
-            raise unreadable(path, cause) from cause
+        # No exception is kept in a variable: its traceback would hold the caller's objects until the collector runs.
+        if error.errno == errno.ENOENT:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+        if error.errno:
+            raise unreadable(path, error.errno) from error
         raise VolumeDamaged(error.reason, path=str(path)) from error
 
 
@@ -36,7 +36,7 @@ def check_regular(path: Path) -> None:
         raise VolumeDamaged("is no regular file", path=str(path))
 
 
-def unreadable(path: Path, error: OSError) -> StorageError:
+def unreadable(path: Path, number: int) -> StorageError:
     """The error of a file that cannot be read, by errno."""
-    name = errno.errorcode.get(error.errno or 0, str(error.errno))
-    return StorageError(f"cannot be read: {name} ({os.strerror(error.errno or 0)})", path=str(path), errno_name=name)
+    name = errno.errorcode.get(number, str(number))
+    return StorageError(f"cannot be read: {name} ({os.strerror(number)})", path=str(path), errno_name=name)

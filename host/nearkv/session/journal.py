@@ -64,7 +64,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return read_whole(path, NBYTES_MAX)
     except FileNotFoundError as error:
-        raise unreadable(path, error) from error
+        raise unreadable(path, errno.ENOENT) from error
 
 
 def doubtful(torn_nbytes: int) -> bool:

@@ -11,6 +11,7 @@ session that has them.
 
 from __future__ import annotations
 
+import errno
 import re
 import tomllib
 from pathlib import Path
@@ -32,7 +33,7 @@ def read_quotas(path: Path) -> dict[str, int]:
     try:
         data = read_file(path, TEXT_NBYTES_MAX)
     except FileRefused as error:
-        if isinstance(error.__cause__, FileNotFoundError):
+        if error.errno == errno.ENOENT:
             return {}
         raise UserError(f"{path} {error.reason}") from error
     try:
