@@ -20,7 +20,7 @@ from nearkv.card_store import CardStore, Rows
 from nearkv.layout import ModelLayout
 from nearkv.pages import extents, pieces, whole_units
 from nearkv.volume_errors import PageMismatch
-from nearkv.volume_index import Place, SequenceRecord, SpillRecord, TailRecord
+from nearkv.volume_records import Place, SequenceRecord, SpillRecord, TailRecord
 
 
 def unit_crcs(layout: ModelLayout, sequence: CardSequence, first: int, end: int) -> bytes:

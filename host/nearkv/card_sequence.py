@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nearkv.extents import ExtentRun
 from nearkv.pages import WHOLE, GroupMap, Piece, Stripe
 from nearkv.segment_table import SegmentTable
-from nearkv.volume_index import Place, TailRecord
+from nearkv.volume_records import Place, TailRecord
 
 
 @dataclass(eq=False)

@@ -29,7 +29,7 @@ from nearkv.stream_options import StreamOptions
 from nearkv.tail import slot_rows
 from nearkv.volume import Volume
 from nearkv.volume_errors import PageMismatch
-from nearkv.volume_index import Place
+from nearkv.volume_records import Place
 from nearkv.wave_reader import RecordRead, WaveReader
 
 Rows = NDArray[np.float16]

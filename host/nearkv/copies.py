@@ -15,7 +15,7 @@ from nearkv.card_store import CardStore
 from nearkv.layout import ModelLayout
 from nearkv.sequence import SequenceState
 from nearkv.volume import Volume
-from nearkv.volume_index import SequenceRecord
+from nearkv.volume_records import SequenceRecord
 
 
 def fork_named(state: SequenceState, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nearkv.layout import ModelLayout
 from nearkv.pages import GroupMap
-from nearkv.volume_index import Place
+from nearkv.volume_records import Place
 
 if TYPE_CHECKING:
     from nearkv.card_sequence import Group

@@ -28,7 +28,8 @@ from nearkv.requests import Requests
 from nearkv.volume_errors import PageMismatch, VolumeDamaged
 from nearkv.volume_files import check_regular
 from nearkv.volume_identity import read_identity
-from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
+from nearkv.volume_index import VolumeIndex
+from nearkv.volume_records import Place, SequenceRecord
 
 # One request: enough that the drive is not kept busy with small ones.
 _READ_NBYTES = 1 << 20

@@ -21,7 +21,7 @@ from nearkv.pages import extents, whole_units
 from nearkv.sequence import Part, SequenceState
 from nearkv.tail import Tail, WriteBuffer
 from nearkv.volume_errors import NotStored, PageMismatch, SequenceIncomplete, VolumeDamaged
-from nearkv.volume_index import SequenceRecord
+from nearkv.volume_records import SequenceRecord
 
 
 def flush(state: SequenceState, layout: ModelLayout) -> None:

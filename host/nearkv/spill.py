@@ -16,7 +16,7 @@ from nearkv import card_index
 from nearkv.layout import ModelLayout
 from nearkv.pages import whole_units
 from nearkv.sequence import Part, SequenceState
-from nearkv.volume_index import TailRecord
+from nearkv.volume_records import TailRecord
 
 _EXTENTS_AT_ONCE = 8
 

@@ -24,7 +24,8 @@ from nearkv.runs import RunAllocator
 from nearkv.volume_errors import QuotaExceeded, VolumeBusy, VolumeDamaged
 from nearkv.volume_files import check_regular
 from nearkv.volume_identity import VolumeIdentity, drop_unfinished, read_identity, sync_folder, write_identity
-from nearkv.volume_index import Place, SequenceRecord, VolumeIndex
+from nearkv.volume_index import VolumeIndex
+from nearkv.volume_records import Place, SequenceRecord
 
 _FILE_NBYTES = 1 << 30
 _GROW_NBYTES = 64 << 20

@@ -15,7 +15,6 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearkv_driver.errors import StorageError
@@ -24,78 +23,9 @@ from nearkv import index_reader
 from nearkv.thread_io import written_nbytes
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_files import check_regular
-from nearkv.volume_schema import SEALED, check_version, prepare, seal, upgrade
-
-
-@dataclass(frozen=True)
-class Place:
-    """A run of slots in a data file."""
-
-    file: int
-    slot: int
-
-
-@dataclass(frozen=True)
-class TailRecord:
-    """A partial unit on flash: `tokens` tokens from `first` on, in part `part` of the run at `place`."""
-
-    place: Place
-    part: int
-    first: int
-    tokens: int
-    crcs: bytes
-
-
-@dataclass(frozen=True)
-class SpillRecord:
-    """Whole units [first, first + tokens) with their checksums, unit by unit."""
-
-    first: int
-    tokens: int
-    crcs: bytes
-
-
-@dataclass(frozen=True)
-class SequenceRecord:
-    """What the index knows of one named sequence on this card.
-
-    `tags`, one per group: rows of several sequences that name the same place have the same one. `used_ns`: when it was
-    last opened or written, nanoseconds since 1970, later where the clock was set back.
-    """
-
-    id: int
-    name: str
-    heads: tuple[int, ...]
-    groups: tuple[Place, ...] = ()
-    spills: tuple[SpillRecord, ...] = ()
-    tail: TailRecord | None = field(default=None)
-    tags: tuple[bytes, ...] = ()
-    keys: tuple[bytes | None, ...] = ()
-    used_ns: int = 0
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """Every run of slots that it uses."""
-        return (*self.groups, *((self.tail.place,) if self.tail else ()))
-
-    @property
-    def stored(self) -> int:
-        """Tokens in whole units."""
-        return self.spills[-1].first + self.spills[-1].tokens if self.spills else 0
-
-    def cut_spills(self, tokens: int, unit_tokens: int, unit_nbytes: int) -> tuple[SpillRecord, ...]:
-        """The spills of whole units [0, tokens); `unit_nbytes` of checksums belong to a unit."""
-        kept = []
-        for spill in self.spills:
-            if spill.first < tokens:
-                count = min(spill.tokens, tokens - spill.first)
-                kept.append(SpillRecord(spill.first, count, spill.crcs[: count // unit_tokens * unit_nbytes]))
-        return tuple(kept)
-
-    @property
-    def tokens(self) -> int:
-        return self.stored + (self.tail.tokens if self.tail else 0)
-
+from nearkv.volume_records import Place, SequenceRecord, SpillRecord, TailRecord
+from nearkv.volume_rows import record_of
+from nearkv.volume_schema import SEALED, check_version, prepare, upgrade
 
 # A time of use, or one behind all that are there where the clock was set back. A damaged one does not count.
 _LATER = (
@@ -154,62 +84,19 @@ class VolumeIndex:
             return self.load(row[0]) if row else None
 
     def load(self, sequence: int) -> SequenceRecord:
-        """VolumeDamaged when its spills do not follow one another or a group is missing."""
+        """VolumeDamaged for rows that `record_of` refuses."""
         with self._errors():
             row = self._db.execute(
                 f"SELECT {SEALED}, used_ns, seal FROM sequences WHERE id = ?", (sequence,)
             ).fetchone()
             if row is None:
                 raise KeyError(f"the index has no sequence {sequence}")
-            _, name, heads, file, slot, part, first, tokens, crcs, used_ns, sealed = row
-            if seal(*row[:-2]) != sealed:
-                raise VolumeDamaged(f"the row of sequence {name!r} differs from its checksum", path=str(self._path))
             where = "WHERE sequence = ? ORDER BY"
             groups = self._db.execute(
                 f"SELECT extent, file, slot, tag, key FROM extent_groups {where} extent", (sequence,)
             ).fetchall()
-            extents = [tuple(group[:3]) for group in groups]
             spills = self._db.execute(f"SELECT first, tokens, crcs FROM spills {where} first", (sequence,)).fetchall()
-        numbers = [
-            first,
-            tokens,
-            used_ns,
-            *(n for group in extents for n in group),
-            *(n for s in spills for n in s[:2]),
-        ]
-        blobs = [spill[2] for spill in spills]
-        blobs += [value for group in groups for value in group[3:] if value is not None]
-        if file is not None:
-            numbers += [file, slot, part]
-            blobs.append(crcs)
-        # SQLite keeps a value of any type in any column.
-        if not all(isinstance(n, int) and n >= 0 for n in numbers) or not all(isinstance(b, bytes) for b in blobs):
-            raise VolumeDamaged(f"sequence {name!r} has values that are no numbers or checksums", path=str(self._path))
-        places = [(extent, Place(f, s)) for extent, f, s in extents]
-        records = tuple(SpillRecord(*spill) for spill in spills)
-        end = 0
-        for spill in records:
-            if spill.first != end:
-                raise VolumeDamaged(f"sequence {name!r} lacks tokens from {end} on", path=str(self._path))
-            end += spill.tokens
-        if [extent for extent, _ in places] != list(range(len(places))):
-            raise VolumeDamaged(f"sequence {name!r} lacks an extent group", path=str(self._path))
-        tail = None if file is None else TailRecord(Place(file, slot), part, first, tokens, crcs)
-        tags, keys = tuple(group[3] for group in groups), tuple(group[4] for group in groups)
-        wanted = self._heads(name, heads)
-        return SequenceRecord(sequence, name, wanted, tuple(p for _, p in places), records, tail, tags, keys, used_ns)
-
-    def _heads(self, name: str, text: object) -> tuple[int, ...]:
-        """KV heads from their JSON list: ascending, at least one."""
-        try:
-            heads = json.loads(text) if isinstance(text, str) else None
-        except (ValueError, RecursionError):
-            heads = None
-        if not (isinstance(heads, list) and heads and all(type(h) is int and h >= 0 for h in heads)) or (
-            sorted(set(heads)) != heads
-        ):
-            raise VolumeDamaged(f"sequence {name!r} has KV heads {text!r}", path=str(self._path))
-        return tuple(heads)
+        return record_of(self._path, row, groups, spills)
 
     def create(self, name: str, heads: Sequence[int], used_ns: int = 0) -> int:
         with self._transaction():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nearkv.card_sequence import Group
 from nearkv.fetches import Fetch, requests
 from nearkv.pages import GroupMap
-from nearkv.volume_index import Place
+from nearkv.volume_records import Place
 from nearkv.waves import Share, cut
 
 from tests.support.stores import layout

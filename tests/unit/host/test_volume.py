@@ -10,7 +10,7 @@ import pytest
 from nearkv.volume import Volume
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_identity import VolumeIdentity
-from nearkv.volume_index import Place
+from nearkv.volume_records import Place
 from nearkv_driver.errors import StorageError
 from nearkv_driver.pagestore import aligned_buffer
 from nearkv_driver.syscalls import SystemCalls

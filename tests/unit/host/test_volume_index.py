@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nearkv.volume_errors import VolumeDamaged
-from nearkv.volume_index import Place, SpillRecord, TailRecord, VolumeIndex
+from nearkv.volume_index import VolumeIndex
+from nearkv.volume_records import Place, SpillRecord, TailRecord
 from nearkv.volume_schema import SEALED, prepare
 from nearkv_driver.errors import StorageError
 
