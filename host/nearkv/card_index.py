@@ -8,7 +8,7 @@ another part of its run each time (docs/volume-format.md). Everything here does 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from nearkv.card_sequence import CardSequence
 from nearkv.card_store import CardStore, Rows
 from nearkv.layout import ModelLayout
 from nearkv.pages import extents, pieces, whole_units
+from nearkv.token_ids import cut, pack
 from nearkv.volume_errors import PageMismatch
 from nearkv.volume_records import Place, SequenceRecord, SpillRecord, TailRecord
 
@@ -44,8 +45,9 @@ def set_unit_crcs(layout: ModelLayout, sequence: CardSequence, first: int, crcs:
         sequence.groups[extent].crcs[:, :, page : page + pages] = unit
 
 
-def commit(card: CardStore, sequence: CardSequence, tokens: int) -> None:
-    """Whole units [0, tokens) are durable when this returns; they have been written."""
+def commit(card: CardStore, sequence: CardSequence, tokens: int, ids: Sequence[int | None] = ()) -> None:
+    """Whole units [0, tokens) are durable when this returns; they have been written. `ids`: which tokens these are, as
+    far as it is known, from the first on."""
     first = sequence.committed
     if sequence.record is None or tokens <= first:
         return
@@ -54,10 +56,10 @@ def commit(card: CardStore, sequence: CardSequence, tokens: int) -> None:
     known = extents(first, size)
     groups = [(p.extent, sequence.groups[p.extent].place) for p in pieces(first, tokens, size) if p.extent >= known]
     crcs = unit_crcs(card.layout, sequence, first, tokens)
-    card.volume.index.add_spill(sequence.record, first, tokens - first, crcs, groups)
+    card.volume.index.add_spill(sequence.record, first, tokens - first, crcs, groups, pack(ids, first, tokens))
     sequence.committed = tokens
     if sequence.tail:
-        sequence.tail = replace(sequence.tail, tokens=0)
+        sequence.tail = _empty(sequence.tail)
 
 
 def restore(card: CardStore, sequence: CardSequence, committed: int, tail: TailRecord | None) -> None:
@@ -70,11 +72,13 @@ def restore(card: CardStore, sequence: CardSequence, committed: int, tail: TailR
     sequence.committed, sequence.tail = committed, tail
 
 
-def write_tail(card: CardStore, sequence: CardSequence, first: int, rows: NDArray[np.float16]) -> None:
+def write_tail(
+    card: CardStore, sequence: CardSequence, first: int, rows: NDArray[np.float16], ids: Sequence[int | None] = ()
+) -> None:
     """The partial unit that starts at `first`: rows [layers, heads, 2, tokens, d_pad], durable when this returns."""
     if sequence.record is None:
         return
-    tail = _write_tail_pages(card, sequence, first, rows)
+    tail = _write_tail_pages(card, sequence, first, rows, ids)
     try:
         card.volume.index.set_tail(sequence.record, tail)
     except BaseException:
@@ -96,7 +100,13 @@ def read_tail(card: CardStore, sequence: CardSequence) -> NDArray[np.float16]:
     return rows[:, :, :, : tail.tokens]
 
 
-def truncate(card: CardStore, sequence: CardSequence, length: int, rows: NDArray[np.float16] | None) -> None:
+def truncate(
+    card: CardStore,
+    sequence: CardSequence,
+    length: int,
+    rows: NDArray[np.float16] | None,
+    ids: Sequence[int | None] = (),
+) -> None:
     """The index knows no token from `length` on when this returns.
 
     `rows` [layers, heads, 2, tokens, d_pad] are the tokens between the last whole unit and `length`: they are written
@@ -106,7 +116,7 @@ def truncate(card: CardStore, sequence: CardSequence, length: int, rows: NDArray
         return
     unit = whole_units(length, card.layout.unit_tokens)
     if sequence.committed > length:
-        tail = _write_tail_pages(card, sequence, unit, rows) if rows is not None and unit < length else None
+        tail = _write_tail_pages(card, sequence, unit, rows, ids) if rows is not None and unit < length else None
         try:
             size = card.layout.extent_tokens
             spills = _cut(card.layout, sequence, card.volume.index.load(sequence.record), unit)
@@ -116,9 +126,10 @@ def truncate(card: CardStore, sequence: CardSequence, length: int, rows: NDArray
                 card.volume.release(tail.place, len(sequence.heads))
             raise
         sequence.committed = unit
-        sequence.tail = tail or (replace(sequence.tail, tokens=0) if sequence.tail else None)
+        sequence.tail = tail or (_empty(sequence.tail) if sequence.tail else None)
     elif sequence.tail and sequence.tail.first + sequence.tail.tokens > length and sequence.tail.tokens:
-        tail = replace(sequence.tail, tokens=max(0, length - sequence.tail.first))
+        tokens = max(0, length - sequence.tail.first)
+        tail = replace(sequence.tail, tokens=tokens, ids=cut(sequence.tail.ids, tokens))
         card.volume.index.set_tail(sequence.record, tail)
         sequence.tail = tail
 
@@ -215,7 +226,13 @@ def _cut(layout: ModelLayout, sequence: CardSequence, record: SequenceRecord, to
     return list(record.cut_spills(tokens, layout.unit_tokens, unit_nbytes))
 
 
-def _write_tail_pages(card: CardStore, sequence: CardSequence, first: int, rows: Rows) -> TailRecord:
+def _empty(tail: TailRecord) -> TailRecord:
+    return replace(tail, tokens=0, ids=None)
+
+
+def _write_tail_pages(
+    card: CardStore, sequence: CardSequence, first: int, rows: Rows, ids: Sequence[int | None]
+) -> TailRecord:
     block, view = _tail_memory(card, sequence)
     block[:, :, :, : rows.shape[3]] = rows
     old = sequence.tail
@@ -229,7 +246,8 @@ def _write_tail_pages(card: CardStore, sequence: CardSequence, first: int, rows:
             card.volume.release(place, len(sequence.heads))
         raise
     card.payload_written_nbytes += rows.size // card.layout.d_pad * card.layout.head_size * 2
-    return TailRecord(place, part, first, rows.shape[3], page_crcs(view).tobytes())
+    tokens = rows.shape[3]
+    return TailRecord(place, part, first, tokens, page_crcs(view).tobytes(), pack(ids, first, first + tokens))
 
 
 def _tail_memory(card: CardStore, sequence: CardSequence) -> tuple[NDArray[np.float16], memoryview]:

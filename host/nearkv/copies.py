@@ -7,6 +7,7 @@ key is made of is the caller's.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 
@@ -14,8 +15,11 @@ from nearkv.card_index import clone
 from nearkv.card_store import CardStore
 from nearkv.layout import ModelLayout
 from nearkv.sequence import SequenceState
+from nearkv.token_ids import agreed, common
 from nearkv.volume import Volume
 from nearkv.volume_records import SequenceRecord
+
+_log = logging.getLogger(__name__)
 
 
 def fork_named(state: SequenceState, name: str) -> None:
@@ -30,26 +34,30 @@ def fork_named(state: SequenceState, name: str) -> None:
         raise
 
 
-def adopt(cards: Sequence[CardStore], layout: ModelLayout, name: str, keys: Sequence[bytes]) -> int:
+def adopt(
+    cards: Sequence[CardStore], layout: ModelLayout, name: str, keys: Sequence[bytes], tokens: Sequence[int] = ()
+) -> int:
     """A new named sequence that begins with the longest run of extents 0, 1, ... that the volumes hold under `keys`;
-    its tokens, 0 when there is none, and then nothing is made."""
-    for count in range(len(keys), 0, -1):
-        donor = _donor(cards, count - 1, keys[count - 1])
-        if donor is None:
-            continue
-        made: list[CardStore] = []
-        try:
-            for card in cards:
-                record = card.volume.index.find(donor)
-                if record is not None:
-                    made.append(card)
-                    _begin(card, layout, record, name, count)
-        except BaseException:
-            for card in made:
-                remove(card.volume, name)
-            raise
-        return count * layout.extent_tokens
-    return 0
+    its tokens, 0 when there is none, and then nothing is made. Rows that are known to be of other tokens than the first
+    of `tokens` are left alone."""
+    count, donor = _longest(cards, layout, keys, tokens)
+    made: list[CardStore] = []
+    try:
+        for card in cards if count else ():
+            record = card.volume.index.find(donor)
+            if record is not None:
+                made.append(card)
+                _begin(card, layout, record, name, count)
+    except BaseException:
+        for card in made:
+            remove(card.volume, name)
+        raise
+    return count * layout.extent_tokens
+
+
+def shared(cards: Sequence[CardStore], layout: ModelLayout, keys: Sequence[bytes], tokens: Sequence[int] = ()) -> int:
+    """The tokens that `adopt` would give."""
+    return _longest(cards, layout, keys, tokens)[0] * layout.extent_tokens
 
 
 def label(state: SequenceState, layout: ModelLayout, keys: Sequence[bytes]) -> None:
@@ -71,13 +79,32 @@ def remove(volume: Volume, name: str) -> bool:
     return True
 
 
-def _donor(cards: Sequence[CardStore], extent: int, key: bytes) -> str | None:
-    """A sequence whose extent has this key on every card that holds some of it."""
+def _longest(
+    cards: Sequence[CardStore], layout: ModelLayout, keys: Sequence[bytes], tokens: Sequence[int]
+) -> tuple[int, str]:
+    """(extents, whose); (0, "") where no sequence has any."""
+    for count in range(len(keys), 0, -1):
+        for name in _named(cards, count - 1, keys[count - 1]):
+            if _of_these(cards, name, count * layout.extent_tokens, tokens):
+                return count, name
+            _log.warning("sequence %r has the key of a prefix that its rows are not of; they are not shared", name)
+    return 0, ""
+
+
+def _named(cards: Sequence[CardStore], extent: int, key: bytes) -> list[str]:
+    """Sequences whose extent has this key on every card that holds some of them."""
     found = [(card, set(card.volume.index.with_key(extent, key))) for card in cards]
-    for name in sorted(set().union(*(names for _, names in found))):
-        if all(name in names or card.volume.index.find(name) is None for card, names in found):
-            return name
-    return None
+    names = sorted(set().union(*(names for _, names in found)))
+    return [n for n in names if all(n in have or card.volume.index.find(n) is None for card, have in found)]
+
+
+def _of_these(cards: Sequence[CardStore], name: str, count: int, tokens: Sequence[int]) -> bool:
+    """Whether nothing shows that the sequence's first `count` rows are not of the first `tokens`."""
+    records = [record for card in cards if (record := card.volume.index.find(name)) is not None]
+    if any(record.stored < count for record in records):
+        return False
+    known = agreed([record.ids[:count] for record in records])
+    return len(known) == count and (not tokens or common(known, tokens) == count)
 
 
 def _begin(card: CardStore, layout: ModelLayout, donor: SequenceRecord, name: str, count: int) -> None:

@@ -36,6 +36,7 @@ from nearkv.spiller import Spiller
 from nearkv.stats import StoreStats, link_nbytes, offload_nbytes
 from nearkv.tail import Tail, WriteBuffer
 from nearkv.timeline import HOST, Timeline
+from nearkv.token_ids import check_ids
 from nearkv.writer import Writer, WriterThread
 
 Halves = NDArray[np.float16]
@@ -109,16 +110,17 @@ class KVStore:
                 raise
             error.add_note(f"and closing the store: {failed}")
 
-    def add_sequence(self, name: str | None = None, *, keys: Sequence[bytes] = ()) -> int:
+    def add_sequence(self, name: str | None = None, *, keys: Sequence[bytes] = (), tokens: Sequence[int] = ()) -> int:
         """A new sequence; with a name it stays on the volumes as of its last `flush`, else it goes at close.
 
         It is empty, unless extents of `extent_tokens` tokens are on the volumes that `label` gave these `keys`: then a
-        named one begins with the longest run of them from token 0 on, which it shares. `length` tells.
+        named one begins with the longest run of them from token 0 on, which it shares. `length` tells. Rows that are
+        known to be of other tokens than the first of `tokens` are not taken, whatever their key.
         """
         self._owner.check()
         if name is not None:
             self._check_new(name)
-            if keys and copies.adopt(self._cards, self.layout, name, keys):
+            if keys and copies.adopt(self._cards, self.layout, name, keys, tokens):
                 return self.open_sequence(name)
         loads = [sum(len(s.heads) / s.stripe.of for s in card.sequences) for card in self._cards]
         parts: list[Part] = []
@@ -135,6 +137,30 @@ class KVStore:
                 part.card.remove(part.data, keep_pages=False)
             raise
         return self._enter(state)
+
+    def shared(self, keys: Sequence[bytes], tokens: Sequence[int] = ()) -> int:
+        """How many tokens `add_sequence` would find for these."""
+        self._owner.check()
+        return copies.shared(self._cards, self.layout, keys, tokens)
+
+    def note(self, sequence: int, tokens: Sequence[int]) -> None:
+        """The rows that come next are of these tokens, numbers below 2**32; the index of a volume keeps them."""
+        state = self._state(sequence)
+        known = check_ids(tokens)
+        del state.ids[state.tokens :]
+        state.ids.extend([None] * (state.tokens - len(state.ids)))
+        state.ids.extend(known)
+
+    def token_ids(self, sequence: int) -> tuple[int | None, ...]:
+        """Which tokens the rows of a sequence are of: what `note` was told, None where it was not."""
+        state = self._state(sequence)
+        known = state.ids[: state.tokens]
+        return (*known, *[None] * (state.tokens - len(known)))
+
+    def guard(self, sequence: int, before_durable: Callable[[], None]) -> None:
+        """`before_durable` is called, on the caller's thread, before rows of a named sequence that are not durable yet
+        become so. What it raises keeps them from it, as a full disk would."""
+        self._state(sequence).guard = before_durable
 
     def label(self, sequence: int, keys: Sequence[bytes]) -> None:
         """Tells what extents 0, 1, ... of a named sequence hold: two extents with one key hold the same rows, and

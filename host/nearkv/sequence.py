@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nearkv.card_sequence import CardSequence
 from nearkv.card_store import CardStore, Rows
 from nearkv.tail import Tail
+from nearkv.token_ids import Ids
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,11 @@ class Part:
 
 @dataclass(eq=False)
 class SequenceState:
-    """`parts` are what cards hold: KV heads, and extents by turns where tokens are split. A card may have several."""
+    """`parts` are what cards hold: KV heads, and extents by turns where tokens are split. A card may have several.
+
+    `ids`: which tokens its rows are of, as far as it was told, perhaps before they come. `guard` is called before rows
+    of it become durable; what it raises keeps them from it.
+    """
 
     id: int
     name: str | None
@@ -49,6 +55,13 @@ class SequenceState:
     parts: tuple[Part, ...]
     dropped_tokens: int = 0
     reason: str = ""
+    ids: Ids = field(default_factory=list)
+    guard: Callable[[], None] | None = None
+
+    def before_durable(self) -> None:
+        """By the thread that owns the cards, before anything of rows that are not durable yet is written."""
+        if self.guard is not None:
+            self.guard()
 
     @property
     def complete(self) -> bool:

@@ -20,6 +20,7 @@ from nearkv.layout import ModelLayout
 from nearkv.pages import extents, whole_units
 from nearkv.sequence import Part, SequenceState
 from nearkv.tail import Tail, WriteBuffer
+from nearkv.token_ids import agreed
 from nearkv.volume_errors import NotStored, PageMismatch, SequenceIncomplete, VolumeDamaged
 from nearkv.volume_records import SequenceRecord
 
@@ -31,14 +32,17 @@ def flush(state: SequenceState, layout: ModelLayout) -> None:
     for layer in range(layout.layers):
         spill.spill(state, layer, layout)
     units = min(min(state.tail.stored), whole_units(state.tokens, layout.unit_tokens))
+    if any(part.data.committed < units for part in state.parts):
+        state.before_durable()
     spill.commit([(state, units)])
     first, end = units, state.tokens
     if end == first or all(_has_tail(part.data, first, end) for part in state.parts):
         return
+    state.before_durable()
     rows = _layers(state, range(layout.layers), first, end, layout)
     for part in state.parts:
         if not _has_tail(part.data, first, end):
-            card_index.write_tail(part.card, part.data, first, rows[:, part.heads])
+            card_index.write_tail(part.card, part.data, first, rows[:, part.heads], state.ids)
 
 
 def durable(state: SequenceState) -> int:
@@ -92,7 +96,8 @@ def crop(state: SequenceState, length: int, layout: ModelLayout) -> None:
         for part in state.parts:
             card_index.own_group(part.card, part.data, unit)
     kept = rows if len(cut) == layout.layers else None
-    _truncate(state.parts, length, kept)
+    _truncate(state, length, kept)
+    del state.ids[length:]
     for layer in range(layout.layers):
         if layer not in cut:
             tail.settle(layer, tail.stored[layer], min(tail.end[layer], length))
@@ -103,13 +108,14 @@ def crop(state: SequenceState, length: int, layout: ModelLayout) -> None:
         part.card.trim(part.data, part.data.groups_of(max(tail.stored)))
 
 
-def _truncate(parts: Sequence[Part], length: int, rows: NDArray[np.float16] | None) -> None:
+def _truncate(state: SequenceState, length: int, rows: NDArray[np.float16] | None) -> None:
     """`card_index.truncate` on every card, or on none and an error: a card that is done takes back what it did."""
     undo: list[Callable[[], None]] = []
     try:
-        for part in parts:
+        for part in state.parts:
             undo.append(card_index.memento(part.card, part.data))
-            card_index.truncate(part.card, part.data, length, None if rows is None else rows[:, part.heads])
+            own = None if rows is None else rows[:, part.heads]
+            card_index.truncate(part.card, part.data, length, own, state.ids)
     except BaseException:
         for back in undo:
             back()
@@ -164,7 +170,12 @@ def load(
             length = min(length, tokens)
             if reason:
                 reasons.append(reason)
+        ids = agreed([record.ids for _, _, record in records])
+        if len(ids) < min(record.tokens for _, _, record in records):
+            reasons.append(f"the cards hold rows of different tokens from {len(ids)} on")
+        length = min(length, len(ids))
         state = SequenceState(sequence, name, Tail(layout, buffer), tuple(Part(*entry) for entry in opened))
+        state.ids = ids[:length]
         state.dropped_tokens, state.reason = most - length, "; ".join(reasons)
         if state.dropped_tokens and not reasons:
             state.reason = "the cards were not written to the same token"
@@ -237,7 +248,7 @@ def _fill(state: SequenceState, length: int, layout: ModelLayout) -> None:
                     rows[layer, part.heads] = card.read(data, layer, unit, layout.unit_tokens)[:, :, : length - unit]
             else:
                 rows[:, part.heads] = card_index.read_tail(card, data)[:, :, :, : length - unit]
-        card_index.truncate(card, data, length, rows[:, part.heads])
+        card_index.truncate(card, data, length, rows[:, part.heads], state.ids)
         for group in data.groups:
             card.volume.mended(group.place)
         card.trim(data, extents(unit, layout.extent_tokens))

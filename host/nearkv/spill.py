@@ -56,7 +56,7 @@ def commit(states: Sequence[tuple[SequenceState, int]]) -> None:
         for state, tokens in states:
             for part in state.parts:
                 before = (part, part.data.committed, part.data.tail)
-                card_index.commit(part.card, part.data, tokens)
+                card_index.commit(part.card, part.data, tokens, state.ids)
                 done.append(before)
     except BaseException:
         for part, committed, tail in done:
@@ -73,6 +73,7 @@ def spill(state: SequenceState, layer: int, layout: ModelLayout) -> None:
     unit = layout.unit_tokens
     if state.tail.live(layer) < unit:
         return
+    state.before_durable()
     layers = range(layout.layers) if state.complete else [layer]
     target = {i: whole_units(state.tail.end[i], unit) for i in layers if state.tail.live(i) >= unit}
     reserve([(state, max(target.values()))])
@@ -109,6 +110,9 @@ def append(
     for state, _, _ in work:
         spill(state, layer, layout)
     ends = [state.tail.end[layer] + k.shape[1] for state, k, _ in work]
+    for (state, _, _), end in zip(work, ends, strict=True):
+        if whole_units(end, unit) > state.tail.stored[layer]:
+            state.before_durable()
     reserve((state, whole_units(end, unit)) for (state, _, _), end in zip(work, ends, strict=True))
     settled, commits = [], []
     for (state, k, v), end in zip(work, ends, strict=True):

@@ -151,6 +151,7 @@ class Spiller:
 
     def _start(self, state: SequenceState) -> _Flight:
         """Copies all whole units of the tail and hands them to the writers. An error here has changed nothing."""
+        state.before_durable()
         unit, tail = self._layout.unit_tokens, state.tail
         layers = range(self._layout.layers)
         ends = {i: whole_units(tail.end[i], unit) for i in layers if tail.live(i) >= unit}

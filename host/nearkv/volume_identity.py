@@ -14,9 +14,9 @@ from nearkv.layout import ModelLayout
 from nearkv.volume_errors import VolumeDamaged, VolumeMismatch
 from nearkv.volume_files import read_whole
 
-FORMAT = 2
+FORMAT = 3
 # Formats that opening a volume turns into this one.
-OLDER_FORMATS = (1,)
+OLDER_FORMATS = (1, 2)
 FILE_NAME = "volume.json"
 _NBYTES_MAX = 1 << 20
 

@@ -79,15 +79,15 @@ class VolumeIndex:
         return names
 
     def find(self, name: str) -> SequenceRecord | None:
-        with self._errors():
+        with self._errors(), self._one_moment():
             row = self._db.execute("SELECT id FROM sequences WHERE name = ?", (name,)).fetchone()
             return self.load(row[0]) if row else None
 
     def load(self, sequence: int) -> SequenceRecord:
         """VolumeDamaged for rows that `record_of` refuses."""
-        with self._errors():
+        with self._errors(), self._one_moment():
             row = self._db.execute(
-                f"SELECT {SEALED}, used_ns, seal FROM sequences WHERE id = ?", (sequence,)
+                f"SELECT {SEALED}, used_ns, tail_ids, seal FROM sequences WHERE id = ?", (sequence,)
             ).fetchone()
             if row is None:
                 raise KeyError(f"the index has no sequence {sequence}")
@@ -95,7 +95,9 @@ class VolumeIndex:
             groups = self._db.execute(
                 f"SELECT extent, file, slot, tag, key FROM extent_groups {where} extent", (sequence,)
             ).fetchall()
-            spills = self._db.execute(f"SELECT first, tokens, crcs FROM spills {where} first", (sequence,)).fetchall()
+            spills = self._db.execute(
+                f"SELECT first, tokens, crcs, ids FROM spills {where} first", (sequence,)
+            ).fetchall()
         return record_of(self._path, row, groups, spills)
 
     def create(self, name: str, heads: Sequence[int], used_ns: int = 0) -> int:
@@ -107,13 +109,19 @@ class VolumeIndex:
             return row.lastrowid
 
     def add_spill(
-        self, sequence: int, first: int, tokens: int, crcs: bytes, groups: Sequence[tuple[int, Place]]
+        self,
+        sequence: int,
+        first: int,
+        tokens: int,
+        crcs: bytes,
+        groups: Sequence[tuple[int, Place]],
+        ids: bytes | None = None,
     ) -> None:
         """Whole units that are on flash now, with the groups that are new. The partial unit is forgotten."""
         with self._transaction():
             self._add_groups(sequence, [(e, p, secrets.token_bytes(8), None) for e, p in groups])
-            self._db.execute("INSERT INTO spills VALUES (?, ?, ?, ?)", (sequence, first, tokens, crcs))
-            self._db.execute("UPDATE sequences SET tail_tokens = 0 WHERE id = ?", (sequence,))
+            self._add_spills(sequence, [SpillRecord(first, tokens, crcs, ids)])
+            self._forget_tail(sequence)
             self._seal(sequence)
 
     def move_group(self, sequence: int, extent: int, place: Place) -> None:
@@ -141,7 +149,8 @@ class VolumeIndex:
         with self._transaction():
             for table in ("spills", "extent_groups"):
                 self._db.execute(f"DELETE FROM {table} WHERE sequence = ?", (record.id,))
-            self._db.execute("UPDATE sequences SET tail_file = NULL, tail_tokens = 0 WHERE id = ?", (record.id,))
+            self._db.execute("UPDATE sequences SET tail_file = NULL WHERE id = ?", (record.id,))
+            self._forget_tail(record.id)
             self._fill(record.id, record)
             self._seal(record.id)
 
@@ -186,11 +195,10 @@ class VolumeIndex:
             raise ValueError(f"the spills do not end at {stored}")
         with self._transaction():
             self._db.execute("DELETE FROM spills WHERE sequence = ?", (sequence,))
-            rows = [(sequence, s.first, s.tokens, s.crcs) for s in spills]
-            self._db.executemany("INSERT INTO spills VALUES (?, ?, ?, ?)", rows)
+            self._add_spills(sequence, spills)
             self._db.execute("DELETE FROM extent_groups WHERE sequence = ? AND extent >= ?", (sequence, groups))
             self._db.execute("UPDATE extent_groups SET key = NULL WHERE sequence = ? AND extent >= ?", (sequence, full))
-            self._db.execute("UPDATE sequences SET tail_tokens = 0 WHERE id = ?", (sequence,))
+            self._forget_tail(sequence)
             if tail:
                 self._set_tail(sequence, tail)
             self._seal(sequence)
@@ -209,9 +217,7 @@ class VolumeIndex:
             raise ValueError(f"{len(record.groups)} groups, {len(record.tags)} tags and {len(record.keys)} keys")
         rows = zip(record.groups, record.tags, record.keys, strict=True)
         self._add_groups(sequence, [(extent, *row) for extent, row in enumerate(rows)])
-        self._db.executemany(
-            "INSERT INTO spills VALUES (?, ?, ?, ?)", [(sequence, s.first, s.tokens, s.crcs) for s in record.spills]
-        )
+        self._add_spills(sequence, record.spills)
         if record.tail:
             self._set_tail(sequence, record.tail)
 
@@ -221,14 +227,24 @@ class VolumeIndex:
             [(sequence, extent, place.file, place.slot, tag, key) for extent, place, tag, key in groups],
         )
 
+    def _add_spills(self, sequence: int, spills: Sequence[SpillRecord]) -> None:
+        self._db.executemany(
+            "INSERT INTO spills (sequence, first, tokens, crcs, ids) VALUES (?, ?, ?, ?, ?)",
+            [(sequence, s.first, s.tokens, s.crcs, s.ids) for s in spills],
+        )
+
+    def _forget_tail(self, sequence: int) -> None:
+        """Its place stays: the next one goes to another part of it."""
+        self._db.execute("UPDATE sequences SET tail_tokens = 0, tail_ids = NULL WHERE id = ?", (sequence,))
+
     def _seal(self, sequence: int) -> None:
         self._db.execute(f"UPDATE sequences SET seal = row_seal({SEALED}) WHERE id = ?", (sequence,))
 
     def _set_tail(self, sequence: int, tail: TailRecord) -> None:
         self._db.execute(
             "UPDATE sequences SET tail_file = ?, tail_slot = ?, tail_part = ?, tail_first = ?, tail_tokens = ?,"
-            " tail_crcs = ? WHERE id = ?",
-            (tail.place.file, tail.place.slot, tail.part, tail.first, tail.tokens, tail.crcs, sequence),
+            " tail_crcs = ?, tail_ids = ? WHERE id = ?",
+            (tail.place.file, tail.place.slot, tail.part, tail.first, tail.tokens, tail.crcs, tail.ids, sequence),
         )
 
     @contextmanager
@@ -245,6 +261,18 @@ class VolumeIndex:
                 raise
             finally:
                 self.write_nbytes += written_nbytes() - before
+
+    @contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """What is read inside is of one moment, whatever another process commits meanwhile."""
+        if self._db.in_transaction:
+            yield
+            return
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nearkv.token_ids import Ids, cut, unpack
+
 
 @dataclass(frozen=True)
 class Place:
@@ -16,22 +18,25 @@ class Place:
 
 @dataclass(frozen=True)
 class TailRecord:
-    """A partial unit on flash: `tokens` tokens from `first` on, in part `part` of the run at `place`."""
+    """A partial unit on flash: `tokens` tokens from `first` on, in part `part` of the run at `place`. `ids`: which ones
+    (`token_ids.pack`), None where that is not known."""
 
     place: Place
     part: int
     first: int
     tokens: int
     crcs: bytes
+    ids: bytes | None = None
 
 
 @dataclass(frozen=True)
 class SpillRecord:
-    """Whole units [first, first + tokens) with their checksums, unit by unit."""
+    """Whole units [first, first + tokens) with their checksums, unit by unit. `ids`: as of a partial unit."""
 
     first: int
     tokens: int
     crcs: bytes
+    ids: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,16 @@ class SequenceRecord:
         for spill in self.spills:
             if spill.first < tokens:
                 count = min(spill.tokens, tokens - spill.first)
-                kept.append(SpillRecord(spill.first, count, spill.crcs[: count // unit_tokens * unit_nbytes]))
+                crcs = spill.crcs[: count // unit_tokens * unit_nbytes]
+                kept.append(SpillRecord(spill.first, count, crcs, cut(spill.ids, count)))
         return tuple(kept)
 
     @property
     def tokens(self) -> int:
         return self.stored + (self.tail.tokens if self.tail else 0)
+
+    @property
+    def ids(self) -> Ids:
+        """Which tokens these are."""
+        ids = [token for spill in self.spills for token in unpack(spill.ids, spill.tokens)]
+        return ids + (unpack(self.tail.ids, self.tail.tokens) if self.tail else [])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a volume's index, and how those of older versions become them. Knows no row's meaning.
 
-Format 1 of volumes is version 1 here, format 2 is version 2 (docs/volume-format.md, Versions).
+Format n of volumes is version n here (docs/volume-format.md, Versions).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nearkv_driver.checksum import crc32c
 
 from nearkv.volume_errors import VolumeMismatch
 
-VERSION = 2
+VERSION = 3
 # `_UPGRADES[n]` leads from version n to n + 1; version 0 is a file without tables.
 _UPGRADES = (
     """
@@ -40,10 +40,15 @@ ALTER TABLE sequences ADD COLUMN seal INTEGER NOT NULL DEFAULT 0;
 UPDATE sequences SET seal = row_seal(
     id, name, heads, tail_file, tail_slot, tail_part, tail_first, tail_tokens, tail_crcs);
 """,
+    """
+ALTER TABLE spills ADD COLUMN ids BLOB;
+ALTER TABLE sequences ADD COLUMN tail_ids BLOB;
+""",
 )
 
 
-# What the seal of a sequence's row covers: everything that no checksum of a page would show to be wrong.
+# What the seal of a sequence's row covers: everything that no checksum of a page would show to be wrong. A wrong token
+# in `tail_ids` is not what the session's journal says, so rows are dropped that need not be.
 SEALED = "id, name, heads, tail_file, tail_slot, tail_part, tail_first, tail_tokens, tail_crcs"
 
 

@@ -11,6 +11,7 @@ import pytest
 from nearkv.kvstore import KVStore
 from nearkv.scrub import Scrubber
 from nearkv.volume_errors import VolumeMismatch
+from nearkv.volume_schema import VERSION
 from nearkv_driver.errors import StorageError
 from nearkv_driver.regmap import PAGE_BYTES
 
@@ -110,7 +111,7 @@ def test_what_is_no_volume_or_of_another_version(folder: Path, tmp_path: Path) -
         scrubber.scrub("c")
     with sqlite3.connect(folder / "card0" / "index.sqlite") as db:
         db.execute("PRAGMA user_version = 1")
-    with pytest.raises(VolumeMismatch, match="index version = 1, this store has 2"):
+    with pytest.raises(VolumeMismatch, match=f"index version = 1, this store has {VERSION}"):
         Scrubber(folder / "card0")
 
 

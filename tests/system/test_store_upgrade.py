@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from nearkv.kvstore import KVStore
 from nearkv.volume_errors import VolumeMismatch
+from nearkv.volume_identity import FORMAT
+from nearkv.volume_schema import VERSION
 
 from tests.support.stores import layout, urls
 
@@ -48,10 +50,35 @@ def test_opening_upgrades_and_keeps_every_row(folder: Path) -> None:
     with opened(folder) as store:
         check_rows(store)
         store.fork_named(0, "c")
-    assert format_of(folder) == [2, 2]
+    assert format_of(folder) == [FORMAT, FORMAT]
     with opened(folder) as store:
         check_rows(store)
         assert store.length(store.open_sequence("c")) == 135
+
+
+def test_what_format_2_wrote_is_of_tokens_that_nobody_knows(folder: Path) -> None:
+    with opened(folder):
+        pass
+    for i in range(2):
+        with sqlite3.connect(folder / f"card{i}" / "index.sqlite") as db:
+            db.execute("ALTER TABLE spills DROP COLUMN ids")
+            db.execute("ALTER TABLE sequences DROP COLUMN tail_ids")
+            db.execute("PRAGMA user_version = 2")
+        path = folder / f"card{i}" / "volume.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2}))
+    with opened(folder) as store:
+        check_rows(store)
+        sequence = next(s for s in range(2) if store.length(s) == 135)
+        assert store.token_ids(sequence) == (None,) * 135
+        new = np.zeros((1, 2, 30, 64), np.float16)
+        store.note(sequence, range(30))
+        for layer in range(2):
+            store.append(layer, [sequence], new, new)
+    assert format_of(folder) == [FORMAT, FORMAT]
+    with opened(folder) as store:
+        # The unit that both came in has rows of unknown tokens, and so it is unknown itself.
+        known = store.token_ids(store.open_sequence("a"))
+        assert (known[:135], known[160:]) == ((None,) * 135, tuple(range(25, 30)))
 
 
 def test_an_upgrade_that_was_cut_off_goes_on(folder: Path) -> None:
@@ -80,6 +107,6 @@ def test_a_later_index_is_refused_with_both_versions(folder: Path) -> None:
     with opened(folder):
         pass
     with sqlite3.connect(folder / "card1" / "index.sqlite") as db:
-        db.execute("PRAGMA user_version = 3")
-    with pytest.raises(VolumeMismatch, match="index version = 3, this store has 2"):
+        db.execute(f"PRAGMA user_version = {VERSION + 1}")
+    with pytest.raises(VolumeMismatch, match=f"index version = {VERSION + 1}, this store has {VERSION}"):
         opened(folder)

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nearkv.token_ids import pack
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_index import VolumeIndex
 from nearkv.volume_records import Place, SpillRecord, TailRecord
 from nearkv.volume_schema import SEALED, prepare
 from nearkv_driver.errors import StorageError
 
-TAIL = TailRecord(Place(0, 9), 1, 64, 5, b"tail")
+IDS = pack(range(32), 0, 32)
+TAIL = TailRecord(Place(0, 9), 1, 64, 5, b"tail", pack(range(90, 95), 0, 5))
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def index(path: Path) -> Iterator[VolumeIndex]:
 
 def filled(index: VolumeIndex) -> int:
     number = index.create("a", (0, 2))
-    index.add_spill(number, 0, 32, b"one", [(0, Place(0, 3))])
+    index.add_spill(number, 0, 32, b"one", [(0, Place(0, 3))], IDS)
     index.add_spill(number, 32, 128, b"two", [(1, Place(1, 0))])
     return number
 
@@ -49,8 +51,9 @@ def test_what_was_entered_is_there_after_reopening(index: VolumeIndex, path: Pat
     assert record is not None
     assert (record.id, record.name, record.heads) == (number, "a", (0, 2))
     assert record.groups == (Place(0, 3), Place(1, 0))
-    assert record.spills == (SpillRecord(0, 32, b"one"), SpillRecord(32, 128, b"two"))
+    assert record.spills == (SpillRecord(0, 32, b"one", IDS), SpillRecord(32, 128, b"two"))
     assert record.tail == TAIL
+    assert record.ids == [*range(32), *[None] * 128, *range(90, 95)]
     assert (record.stored, record.tokens) == (160, 165)
 
 
@@ -69,7 +72,7 @@ def test_a_spill_forgets_the_partial_unit_but_not_its_place(index: VolumeIndex) 
     index.set_tail(number, TAIL)
     index.add_spill(number, 160, 32, b"three", [])
     record = index.load(number)
-    assert record.tokens == 192
+    assert (record.tokens, len(record.ids)) == (192, 192)
     assert record.tail is not None
     assert record.tail.place == TAIL.place
 
@@ -162,6 +165,9 @@ def test_heads_that_are_no_list_are_noticed(index: VolumeIndex, path: Path, head
         "extent_groups SET slot = 1.5",
         "spills SET tokens = 'x'",
         "spills SET crcs = 7",
+        "spills SET ids = 7",
+        "spills SET ids = x'00000000' WHERE first = 0",
+        "sequences SET tail_ids = x'00'",
     ],
 )
 def test_values_of_other_types_are_noticed(index: VolumeIndex, path: Path, change: str) -> None:
@@ -200,7 +206,8 @@ COLUMNS = [
     *("sequences." + c for c in ("heads", "tail_file", "tail_slot", "tail_part", "tail_first", "tail_tokens")),
     "sequences.tail_crcs",
     *("extent_groups." + c for c in ("extent", "file", "slot", "tag", "key")),
-    *("spills." + c for c in ("first", "tokens", "crcs")),
+    *("spills." + c for c in ("first", "tokens", "crcs", "ids")),
+    "sequences.tail_ids",
 ]
 
 
