@@ -138,10 +138,18 @@ class RandomRows:
     def cached(self) -> int:
         return self._store.length(self._sequence)
 
+    @property
+    def held(self) -> Sequence[int | None]:
+        return self._store.token_ids(self._sequence)
+
+    def guard(self, before_durable: Callable[[], None]) -> None:
+        self._store.guard(self._sequence, before_durable)
+
     def crop(self, tokens: int) -> None:
         self._store.crop(self._sequence, tokens)
 
     def forward(self, tokens: Sequence[int]) -> None:
+        self._store.note(self._sequence, tokens)
         shape = (1, LAYOUT.kv_heads, len(tokens), LAYOUT.head_size)
         for layer in range(LAYOUT.layers):
             k, v = (self._random.normal(size=shape).astype(np.float16) for _ in range(2))

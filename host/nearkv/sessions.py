@@ -32,8 +32,6 @@ def flush(state: SequenceState, layout: ModelLayout) -> None:
     for layer in range(layout.layers):
         spill.spill(state, layer, layout)
     units = min(min(state.tail.stored), whole_units(state.tokens, layout.unit_tokens))
-    if any(part.data.committed < units for part in state.parts):
-        state.before_durable()
     spill.commit([(state, units)])
     first, end = units, state.tokens
     if end == first or all(_has_tail(part.data, first, end) for part in state.parts):

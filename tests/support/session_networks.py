@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -27,6 +27,7 @@ class FakeNetwork:
     def __init__(self, medium: Medium, unit: int = 4) -> None:
         self._medium, self._unit = medium, unit
         self.cells = list(medium.cells)
+        self._before_durable: Callable[[], None] = lambda: None
         self.fail_in: int | None = None
         self.crop_fails = False
         self.forwards = 0
@@ -34,6 +35,13 @@ class FakeNetwork:
     @property
     def cached(self) -> int:
         return len(self.cells)
+
+    @property
+    def held(self) -> list[int]:
+        return [token for token, _ in self.cells]
+
+    def guard(self, before_durable: Callable[[], None]) -> None:
+        self._before_durable = before_durable
 
     def crop(self, tokens: int) -> None:
         if self.crop_fails:
@@ -50,6 +58,8 @@ class FakeNetwork:
                 self.fail_in = None
                 raise DriverError("the card failed")
         first = len(self.cells)
+        if (first + len(tokens)) // self._unit * self._unit > len(self._medium.cells):
+            self._before_durable()
         self.cells += [(token, (first, first + len(tokens))) for token in tokens]
         whole = len(self.cells) // self._unit * self._unit
         if whole > len(self._medium.cells):
@@ -61,4 +71,5 @@ class FakeNetwork:
         return int.from_bytes(blake2b(scores + seed, digest_size=2).digest(), "little") % 1000
 
     def flush(self) -> None:
+        self._before_durable()
         self._medium.cells[:] = self.cells

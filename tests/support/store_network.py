@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -43,11 +43,19 @@ class StoreNetwork:
     def cached(self) -> int:
         return self.store.length(self.sequence)
 
+    @property
+    def held(self) -> Sequence[int | None]:
+        return self.store.token_ids(self.sequence)
+
+    def guard(self, before_durable: Callable[[], None]) -> None:
+        self.store.guard(self.sequence, before_durable)
+
     def crop(self, tokens: int) -> None:
         self.store.crop(self.sequence, tokens)
         del self.tokens[tokens:]
 
     def forward(self, tokens: Sequence[int]) -> list[int]:
+        self.store.note(self.sequence, tokens)
         past = self.tokens[: self.cached]
         ends = [[*past, *tokens[: i + 1]] for i in range(len(tokens))]
         for layer in range(self.store.layout.layers):

@@ -26,7 +26,8 @@ def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
 
 def die(session: Session) -> None:
     """As the end of the process would: nothing is flushed, nothing closed properly, the locks go."""
-    session._parts.cache._release.detach()
+    if session._parts.has_sequence:
+        session._parts.cache._release.detach()
     store = session._parts.store
     store._sequences.clear()
     store._dropped.detach()

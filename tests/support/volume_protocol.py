@@ -27,6 +27,8 @@ class Rules:
     journal_before_told: bool = True
     new_part_for_tail: bool = True
     crop_waits: bool = True
+    journal_before_index: bool = True
+    every: int = 1  # tokens between two syncs of the journal; 0: none for them alone
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,19 @@ def program(script: list[tuple[str, int]], rules: Rules) -> list[Step]:
     """The steps of the thread that runs the session: `say` a token each, `crop` to a length, `flush`."""
     steps: list[Step] = []
     tokens: Content = ()
-    stored, part = 0, 0
+    stored, part, waiting = 0, 0, 0
+    first: list[Step] = [("sync journal",)] if rules.journal_before_index else []
     for what, value in script:
         if what == "say":
             if len(tokens) >= stored + UNIT:  # the K and V of the newest token are never there
-                steps += [("wait",), ("spill", tokens[: stored + UNIT])]
+                steps += [("wait",), *first, ("spill", tokens[: stored + UNIT])]
                 stored += UNIT
             steps.append(("journal", value))
             tokens = (*tokens, value)
+            waiting += 1
+            if rules.every == 0 or waiting < rules.every:
+                continue  # the user has the token, without the promise that it stays
+            waiting = 0
             if rules.journal_before_told:
                 steps += [("sync journal",), ("tell", tokens)]
             else:
@@ -74,9 +81,9 @@ def program(script: list[tuple[str, int]], rules: Rules) -> list[Step]:
             known = tokens[:-1]
             if len(known) > stored:
                 part = (part + 1) % 2 if rules.new_part_for_tail else 0
-                steps += [("wait",), *_tail(known, part, ("tail", (f"tail{part}", known)))]
+                steps += [("wait",), *first, *_tail(known, part, ("tail", (f"tail{part}", known)))]
         else:
-            steps.append(("tell", tokens[:value]))
+            steps.append(("shorten", value))
             cut: list[Step] = [("wait",)] if rules.crop_waits else []
             if value < len(tokens) - 1:
                 whole = min(stored, value // UNIT * UNIT)
@@ -84,7 +91,7 @@ def program(script: list[tuple[str, int]], rules: Rules) -> list[Step]:
                 tail = (f"tail{part}", tokens[:value]) if value > whole else None
                 cut += _tail(tokens[:value], part, ("cut", whole, tail)) if tail else _cut(whole)
                 stored = whole
-            tokens = tokens[:value]
+            tokens, waiting = tokens[:value], 0
             steps += [*cut, ("crop", value), ("sync journal",)]
     return [*steps, ("wait",)]
 
@@ -133,8 +140,7 @@ def check(state: State) -> None:
         tokens = _replay((*state.journal, *state.loose_journal[:count]))
         if tokens[: len(state.told)] != state.told:
             raise Violation(f"told were {state.told}, the journal has {tokens}")
-        usable = min(len(kept), max(0, len(tokens) - 1))
-        if kept[:usable] != tokens[:usable]:
+        if kept != tokens[: len(kept)]:
             raise Violation(f"K and V of {kept} for the tokens {tokens}")
 
 
@@ -172,6 +178,8 @@ def _main(state: State, step: Step, rules: Rules) -> State:
             return replace(state, journal=(*state.journal, *state.loose_journal), loose_journal=())
         case ("tell", told):
             return replace(state, told=told)  # type: ignore[arg-type]
+        case ("shorten", int(length)):  # the user wants no more than these
+            return replace(state, told=state.told[:length])
         case ("spill", content):
             work: list[Step] = [("page", content), ("sync",), ("synced", content)]
             if not rules.sync_before_index:

@@ -10,6 +10,7 @@ import pytest
 from nearkv import copies
 from nearkv.scrub import Scrubber
 from nearkv.session.chat import Session
+from nearkv.session.fit import JournalMisfit
 from nearkv.session.folder import SessionFolder
 from nearkv.volume_errors import VolumeDamaged
 from nearkv_driver.errors import DriverError
@@ -119,41 +120,68 @@ def test_a_crop_lost_with_a_damaged_journal_takes_its_rows_along(
     assert code == 0, err
     with opened(create=False) as session:
         assert session.tokens == tokens
-        assert (session.restored.stored, session.restored.recomputed) == (0, len(tokens) - 1)
+        # Up to the crop they are of the journal's tokens; a unit that the crop cut has them in its first rows.
+        assert (session.restored.stored, session.restored.recomputed) == (len(tokens) - 50, 49)
         got = session.say("and then?", max_new_tokens=20, chat_template=False).tokens
     with opened("whole") as session:
         session.say(WORDS, max_new_tokens=60, chat_template=False)
         assert session.say("and then?", max_new_tokens=20, chat_template=False).tokens == got
 
 
-@pytest.mark.parametrize("how", ["open", "fork", "export"])
-def test_a_crop_lost_with_the_journals_end_takes_its_rows_along(
-    opened: Callable[..., Session], tmp_path: Path, how: str
+@pytest.mark.parametrize("how", ["open", "fork", "verify", "export"])
+@pytest.mark.parametrize("journal", ["torn", "cut", "older"])
+def test_a_journal_that_lost_its_end_is_told_by_the_rows(
+    opened: Callable[..., Session], tmp_path: Path, how: str, journal: str
 ) -> None:
-    """Nothing whole behind the damage says that it had been durable, so it looks like what a crash tore."""
+    """Nothing in it says that there was more: it looks like what a crash leaves. The index has tokens that it lacks."""
     with opened() as session:
         session.say(WORDS, max_new_tokens=60, chat_template=False)
         tokens = session.tokens
+        old, begins = session._parts.journal.path.read_bytes(), session._parts.journal._end
         session.crop(len(tokens) - 50)
         end = session._parts.journal._end
         session.say("quite another matter", max_new_tokens=60, chat_template=False)
-        path = session._parts.journal.path
-    data = bytearray(path.read_bytes())
-    data[end - 20 :] = bytes(len(data) - end + 20)  # from within the crop on
-    path.write_bytes(data)
-    name = "trip"
-    if how != "open":
-        steps = {
-            "fork": [("fork", "trip", "new")],
-            "export": [("export", "trip", str(tmp_path / "file")), ("import", str(tmp_path / "file"), "--name", "new")],
-        }
-        for step in steps[how]:
+        path, stored = session._parts.journal.path, len(session.tokens) - 1
+    whole = path.read_bytes()
+    bad = {
+        "torn": whole[: end - 20] + bytes(len(whole) - end + 20),  # from within the crop on
+        "cut": whole[:begins],
+        "older": old,
+    }[journal]
+    path.write_bytes(bad)
+    text = (
+        f"K and V of {stored} tokens, the journal has {len(tokens)} tokens, and only the first {len(tokens) - 50} are"
+    )
+    if how == "export":
+        file = str(tmp_path / "file")
+        for step in (("export", "trip", file), ("import", file, "--name", "new")):
             code, _, err = command(tmp_path, "sessions", *step)
             assert code == 0, err
-        name = "new"
-    with opened(name, create=False) as session:
+        with opened("new", create=False) as session:
+            assert session.tokens == tokens
+            assert (session.restored.stored, session.restored.recomputed) == (len(tokens) - 50, 49)
+        return
+    if how == "open":
+        with pytest.raises(JournalMisfit, match=text):
+            opened(create=False)
+    else:
+        code, out, err = command(tmp_path, "sessions", how, "trip", *(["new"] if how == "fork" else []))
+        assert code == {"fork": 3, "verify": 1}[how]
+        assert "not fit" in command(tmp_path, "sessions", "list")[1]
+        assert text in out + err
+    assert path.read_bytes() == bad  # refused before the torn end is cut off
+    path.write_bytes(whole)
+    with opened(create=False) as session:  # put back, it fits
+        assert (session.restored.stored, session.restored.dropped) == (stored, 0)
+    path.write_bytes(bad)
+    code, out, err = command(tmp_path, "sessions", "verify", "trip", "--repair", "drop")
+    assert code == 0, err
+    dropped = stored - len(tokens) + 50
+    assert f"has {len(tokens)} tokens now, and K and V of {dropped} that the journal does not have are dropped" in out
+    with opened(create=False) as session:
         assert session.tokens == tokens
-        assert (session.restored.stored, session.restored.recomputed) == (0, len(tokens) - 1)
+        assert (session.restored.stored, session.restored.recomputed) == (len(tokens) - 50, 49)
+    assert command(tmp_path, "sessions", "verify", "trip")[0] == 0
 
 
 def test_a_session_of_which_a_crash_left_some_heads_is_computed_again(

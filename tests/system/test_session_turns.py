@@ -160,15 +160,16 @@ def test_cards_in_another_order_are_told_as_such(
 def test_ctrl_c_while_the_first_turn_makes_its_sequence(
     opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """The session stays open, as in a notebook, and says it again."""
+    """The session stays open, as in a notebook, and goes on: the prompt is in the journal before anything is made."""
     where, name = {
         "making it": (VolumeIndex, "create"),
         "entering it": (KVStore, "_enter"),
         "adopting it": (SessionParts, "_adopt"),
     }[moment]
-    call = getattr(where, name)
+    call, calls = getattr(where, name), []
 
     def interrupted(self: object, *values: object) -> None:
+        calls.append(name)
         if name != "_adopt":
             call(self, *values)
         raise KeyboardInterrupt
@@ -180,4 +181,5 @@ def test_ctrl_c_while_the_first_turn_makes_its_sequence(
             patched.setattr(where, name, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 session.say(WORDS, max_new_tokens=5)
-        assert session.say(WORDS, max_new_tokens=5).tokens == wanted
+        assert calls == [name]
+        assert session.go_on().tokens == wanted

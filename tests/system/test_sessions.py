@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from nearkv.errors import UserError
 from nearkv.generate import generate
+from nearkv.kvstore import KVStore
 from nearkv.session.chat import Session
 from nearkv.session.records import Sampling
 from nearkv.session.store_folders import StoreFolders
@@ -101,6 +102,49 @@ def test_a_prefix_that_another_session_stored_is_shared(opened: Callable[..., Se
         folders.remove("a")
     with opened("b", create=False) as session:
         session.say("more", max_new_tokens=3)  # its pages outlive the session that wrote them
+
+
+def test_a_prompt_that_shares_a_prefix_is_in_the_journal_before_it_does(
+    opened: Callable[..., Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash on the way leaves no rows of tokens that the journal lacks."""
+    with opened("a") as session:
+        session.say(WORDS * 4, max_new_tokens=8, chat_template=False)
+    session = opened("b")
+    with monkeypatch.context() as patched:
+        patched.setattr(KVStore, "add_sequence", _raise_killed)
+        with pytest.raises(_Killed):
+            session.say(WORDS * 4 + "x", max_new_tokens=8, chat_template=False)
+    die(session)
+    with opened("b", create=False) as session:
+        assert session.unfinished
+        assert session.restored.dropped == 0
+        got = session.go_on().tokens
+    with opened("c", share=False) as session:
+        assert session.say(WORDS * 4 + "x", max_new_tokens=8, chat_template=False).tokens == got
+
+
+def test_a_crop_before_a_shared_prefix_was_taken_over(
+    opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened("a") as session:
+        session.say(WORDS * 4, max_new_tokens=8, chat_template=False)
+    with opened("b") as session:
+        with monkeypatch.context() as patched:
+            patched.setattr(KVStore, "add_sequence", _raise_killed)
+            with pytest.raises(_Killed):
+                session.say(WORDS * 4, max_new_tokens=8, chat_template=False)
+        session.crop(100)
+        got = session.say("x", max_new_tokens=8, chat_template=False).tokens
+        assert len(session.tokens) == 100 + 1 + 8
+        tokens = session.tokens
+    with opened("b", create=False) as session:
+        assert (session.tokens, session.restored.recomputed) == (tokens, 0)
+    assert got == tokens[-8:]
+
+
+def _raise_killed(*_: object, **__: object) -> None:
+    raise _Killed
 
 
 def test_fork_and_crop_each_go_their_own_way(opened: Callable[..., Session]) -> None:

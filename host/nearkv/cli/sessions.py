@@ -150,7 +150,10 @@ def _line(summary: Summary) -> tuple[str, ...]:
     counts = (str(summary.turns), str(summary.tokens), str(summary.stored_tokens))
     if summary.error:
         return (summary.name, "", "", "", "", "", summary.error)
-    return (summary.name, summary.tenant, *counts, summary.created, "cut off" if summary.cut_off else "")
+    remark = "cut off" if summary.cut_off else ""
+    if summary.misfit:
+        remark = "K and V do not fit"
+    return (summary.name, summary.tenant, *counts, summary.created, remark)
 
 
 def _show(card: list[str] | None, name: str, tenant: str, as_json: bool) -> int:
@@ -170,6 +173,8 @@ def _show(card: list[str] | None, name: str, tenant: str, as_json: bool) -> int:
         Row("K and V", f"of {summary.stored_tokens} tokens on the volumes, {human_bytes(nbytes)}"),
         Row("sequence", f"session:{summary.session}"),
     ]
+    if summary.misfit:
+        rows.append(Row("K and V", summary.misfit))
     if summary.torn_nbytes:
         rows.append(Row("journal", f"{summary.torn_nbytes} bytes at its end are no whole record"))
     Console(file=sys.stdout).print(two_columns(rows))

@@ -31,8 +31,10 @@ def verify(
     reports: _Reports = []
     mended, left, done = "", 0, 0
     with Progress(Console(stderr=True)) as progress:
-        if name is not None and repair == "drop" and _one(folders, name, tenant).error:
-            mended = repair_journal(urls, folders, name, tenant) + "; "
+        if name is not None and repair == "drop":
+            summary = _one(folders, name, tenant)
+            if summary.error or summary.misfit:
+                mended = repair_journal(urls, folders, name, tenant) + "; "
         found = folders.summaries(tenant) if name is None else [_one(folders, name, tenant)]
         total = sum(folders.nbytes(s.session) for s in found if not s.error)
 
@@ -43,10 +45,11 @@ def verify(
 
         for summary in found:
             bad = [] if summary.error else folders.verify(summary.session, on_read)
-            state = summary.error or (f"{len(bad)} bad pages" if bad else "good")
-            if bad and repair is not None:
+            wrong = summary.error or summary.misfit
+            state = wrong or (f"{len(bad)} bad pages" if bad else "good")
+            if bad and repair is not None and not wrong:
                 state = repair_session(urls, folders, summary, repair)
-            elif bad or summary.error:
+            elif bad or wrong:
                 left += 1
             reports.append((summary, bad, mended + state))
     _show(reports, total, as_json)

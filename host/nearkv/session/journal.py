@@ -2,12 +2,14 @@
 """One session's journal: an append-only file of frames. Writes, syncs and reads it; what the records mean is elsewhere.
 
 A record is in the file when `append` returns, so that it outlives the process; it outlives the machine after `sync`,
-which comes by itself after every `every` generated tokens and at the borders of turns.
+which comes by itself after every `every` generated tokens and at the borders of turns. A journal that is closed ends
+with a mark: a bad record before it is damage, and not what a crash tore.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,12 +22,24 @@ from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import Syscalls, SystemCalls
 
 from nearkv.session import frames
-from nearkv.session.records import Header, JournalInvalid, Record, SessionState, Token, decode, encode, replay
+from nearkv.session.records import (
+    MARK,
+    Header,
+    JournalInvalid,
+    Mark,
+    Record,
+    SessionState,
+    Token,
+    decode,
+    encode,
+    replay,
+)
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_files import read_whole, unreadable
 from nearkv.volume_identity import sync_folder
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 # More than any session writes; a file that is larger is no journal.
 NBYTES_MAX = 1 << 28
@@ -54,9 +68,9 @@ def read_journal(path: Path, *, accept_damage: bool = False) -> Found:
 
 
 def parse_journal(path: Path, data: bytes) -> tuple[Found, list[Record]]:
-    """What a journal's bytes say, and every record of them; raises as `read_journal`."""
+    """What a journal's bytes say, and every record of them but marks; raises as `read_journal`."""
     found, scan = _judge(path, data, False)
-    return found, [decode(frame) for frame in scan.frames]
+    return found, [decode(frame) for frame in scan.frames if frame.kind != MARK]
 
 
 def read_bytes(path: Path) -> bytes:
@@ -65,6 +79,12 @@ def read_bytes(path: Path) -> bytes:
         return read_whole(path, NBYTES_MAX)
     except FileNotFoundError as error:
         raise unreadable(path, errno.ENOENT) from error
+
+
+def pack_records(records: Sequence[Record]) -> bytes:
+    """What a journal with these records has."""
+    packed = (frames.pack(kind, i, i, payload) for i, (kind, payload) in enumerate(map(encode, records)))
+    return b"".join(packed)
 
 
 def doubtful(torn_nbytes: int) -> bool:
@@ -84,7 +104,9 @@ class Journal:
         """Use `create` or `open`."""
         self.path, self.every = path, every
         self._fd, self._calls = fd, calls
-        self._serial, self._durable, self._end = serial, serial, nbytes
+        self._serial, self._durable, self._end = serial, 0, nbytes
+        self._marked = False
+        self._marks = 0  # since it was opened
         self._failed = ""
         self.write_nbytes = self.syncs = 0
 
@@ -131,7 +153,8 @@ class Journal:
         try:
             if scan.rest_nbytes:
                 journal._call("truncate", lambda: journal._calls.truncate(journal._fd, scan.end))
-                journal.sync()
+            journal.sync()  # a killed process may have left what is in the file and not on the medium
+            journal._marked = scan.frames[-1].kind == MARK
         except BaseException:
             journal.close()
             raise
@@ -147,8 +170,8 @@ class Journal:
 
     @property
     def records(self) -> int:
-        """Records that are in the file."""
-        return self._serial
+        """Records that are in the file, marks apart."""
+        return self._serial - self._marks
 
     @property
     def failed(self) -> bool:
@@ -174,17 +197,36 @@ class Journal:
         self._durable = self._serial
         self.syncs += 1
 
+    def settle(self) -> None:
+        """As `sync`, where something is not durable yet; StorageError too where an earlier sync failed."""
+        if self._failed or self._serial > self._durable:
+            self.sync()
+
     def close(self) -> None:
-        """Syncs what is not yet, unless a sync has failed. May be called again."""
+        """Syncs what is not yet, unless a sync has failed, and marks the end. May be called again."""
         fd = self._fd
         if fd < 0:
             return
         try:
-            if self._serial > self._durable and not self._failed:
-                self.sync()
+            if not self._failed:
+                self.settle()
+                self._mark()
         finally:
             self._fd = -1
             self._calls.close(fd)
+
+    def _mark(self) -> None:
+        """Everything is durable without it, so a disk that has no room for it is no failure."""
+        if self._marked:
+            return
+        try:
+            self._put(Mark())
+        except StorageError as error:
+            if error.errno_name != "ENOSPC":
+                raise
+            _log.warning("%s: damage of its last record could not be told from a torn write: %s", self.path, error)
+        else:
+            self.sync()
 
     def _put(self, record: Record) -> None:
         if self._failed:
@@ -198,6 +240,8 @@ class Journal:
             if put == 0:
                 raise StorageError(f"write stalled after {done} of {data.nbytes} bytes", path=str(self.path))
             done += put
+        self._marked = kind == MARK
+        self._marks += self._marked
         self._serial += 1
         self._end += data.nbytes
         self.write_nbytes += data.nbytes

@@ -8,7 +8,7 @@ can begin with what others have stored, and goes with the journal.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +23,12 @@ from nearkv.kvstore import KVStore
 from nearkv.models.facts import end_tokens, position_limit
 from nearkv.models.fingerprint import weights_fingerprint
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
+from nearkv.session.journal import Found
 from nearkv.session.keys import extent_keys
 from nearkv.session.quota import FILE_NAME, check_quota, read_quotas, session_nbytes
 from nearkv.session.records import Header, Sampling, replay
-from nearkv.session.repair import drop_doubtful
-from nearkv.session.sequences import drop_orphans, open_whole, undone
+from nearkv.session.repair import open_fitting
+from nearkv.session.sequences import drop_orphans, undone
 from nearkv.session.steps import Network, Restored, SessionSteps
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class SessionParts:
         self._stack, self._network = stack, LaterNetwork()
         self._sequence: int | None = None
         self._incomplete = ""
+        self.header: Header
         self.restored = Restored(0, 0, 0)
         self.torn_nbytes = 0
 
@@ -59,12 +61,15 @@ class SessionParts:
 
     def open(self, name: str, tenant: str, every: int) -> None:
         drop_orphans(self.folder, self.store.names(), self.store.delete)
+        sequence = None
         if self.folder.exists(name, tenant):
-            drop_doubtful(self.store, self.folder.read(name, tenant))
+            found = self.folder.read(name, tenant)
+            self.header = self._checked(found)
+            # Before the journal is opened, which cuts off a torn end: where the two do not fit, both stay as they are.
+            path = self.folder.path_of(name, tenant)
+            sequence, self._incomplete = open_fitting(self.store, path, found)
             self.journal, found = self.folder.open(name, tenant=tenant, every=every)
             state, self.torn_nbytes = found.state, found.torn_nbytes
-            assert state.header is not None
-            self.header: Header = state.header
         else:
             self.journal, self.header = self.folder.create(
                 name, self.layout.model, tenant=tenant, every=every, weights=self.weights
@@ -72,22 +77,11 @@ class SessionParts:
             self._stack.push(self._forget_if_refused)
             state = replay([self.header])
         self._stack.enter_context(self.journal)
-        if self.header.model != self.layout.model:
-            raise UserError(f"session {name!r} is of model {self.header.model!r}; this is {self.layout.model!r}")
-        if self.header.weights not in ("", self.weights):
-            raise UserError(
-                f"session {name!r} was made with other weights that are named {self.header.model!r} too "
-                f"({self.header.weights[:8]}; these are {self.weights[:8]}); its K and V do not fit these"
-            )
-        known = self.model.get_input_embeddings().num_embeddings
-        if (odd := max(state.tokens, default=0)) >= known:
-            raise UserError(f"session {name!r} has the token {odd}; the model knows 0 to {known - 1}")
         self.steps = SessionSteps(self.journal, state, self._network)
-        sequence, self._incomplete = open_whole(self.store, self.header.session)
+        if sequence is None and self.steps.tokens:
+            sequence = self.store.add_sequence(self._sequence_name)
         if sequence is not None:
             self._adopt(sequence)
-        elif self.steps.tokens:
-            self._adopt(self.store.add_sequence(self._sequence_name))
 
     def _forget_if_refused(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -104,17 +98,25 @@ class SessionParts:
             self.restored = replace(self.steps.restore(), lost=info.dropped_tokens, reason=reason)
 
     def begin(self, prompt: Sequence[int]) -> int:
-        """The sequence exists when this returns; tokens of the prompt that it holds already."""
-        if self.has_sequence:
+        """How many tokens of the prompt have K and V that the session will begin with.
+
+        Its sequence is made when the first of the others is computed: the journal has the prompt before the volumes
+        have K and V of it.
+        """
+        if self.has_sequence or self.steps.tokens:  # a turn that ended before anything was computed has said how
             return 0
-        name = self._sequence_name
-        sequence = self.store.opened(name)
-        if sequence is None:  # else Ctrl-C came before it was adopted, below before it was whole
-            if name in self.store.names():
-                self.store.delete(name)
-            sequence = self.store.add_sequence(name, keys=self._keys(prompt[:-1]) if self.share else [])
-        self._adopt(sequence)
-        return self._network.cached
+        keys = self._keys(prompt[:-1]) if self.share else []
+
+        def make(shared: int) -> None:
+            name, some = self._sequence_name, keys[: shared // self.layout.extent_tokens]
+            sequence = self.store.opened(name)
+            if sequence is None:  # else Ctrl-C came before it was adopted, below before it was whole
+                if name in self.store.names():
+                    self.store.delete(name)
+                sequence = self.store.add_sequence(name, keys=some, tokens=prompt)
+            self._adopt(sequence)
+
+        return self._network.later(self.store.shared(keys, prompt), make)
 
     def check_quota(self, tokens: int) -> None:
         """UserError where the tenant may not have so many tokens in this session."""
@@ -135,7 +137,7 @@ class SessionParts:
         if self.folder.exists(name, self.header.tenant):
             raise UserError(f"there is a session {name!r} already; take another name")
         session = secrets.token_hex(8)
-        self.journal.sync()
+        self.journal.settle()
         with undone(self.store, session):
             if self._sequence is not None:
                 self.store.fork_named(self._sequence, SEQUENCE_PREFIX + session)
@@ -156,26 +158,63 @@ class SessionParts:
         self.cache = self._stack.enter_context(
             NearStorageCache(self.model.config, store=self.store, sequences=[sequence], model_name=self.layout.model)
         )
-        self._network.set(SequenceNetwork(self.model, self.cache, self.store.flush))
+        self._network.set(SequenceNetwork(self.model, self.cache, self.store, sequence))
         self._sequence = sequence
+
+    def _checked(self, found: Found) -> Header:
+        """The header of a session of this model and these weights; UserError for another one."""
+        header = found.state.header
+        assert header is not None  # read_journal refuses a journal without one
+        if header.model != self.layout.model:
+            raise UserError(f"session {header.name!r} is of model {header.model!r}; this is {self.layout.model!r}")
+        if header.weights not in ("", self.weights):
+            raise UserError(
+                f"session {header.name!r} was made with other weights that are named {header.model!r} too "
+                f"({header.weights[:8]}; these are {self.weights[:8]}); its K and V do not fit these"
+            )
+        known = self.model.get_input_embeddings().num_embeddings
+        if (odd := max(found.state.tokens, default=0)) >= known:
+            raise UserError(f"session {header.name!r} has the token {odd}; the model knows 0 to {known - 1}")
+        return header
 
 
 class LaterNetwork:
-    """A `Network` that comes with the first prompt, when it is known what its cache can begin with; empty before."""
+    """A `Network` that is made when it has to compute something; before, it has what it will begin with."""
 
     def __init__(self) -> None:
         self._inner: Network | None = None
+        self._make: Callable[[int], None] | None = None
+        self._begins = 0
+        self._before_durable: Callable[[], None] | None = None
 
     def set(self, network: Network) -> None:
         self._inner = network
+        if self._before_durable is not None:
+            network.guard(self._before_durable)
+
+    def later(self, begins: int, make: Callable[[int], None]) -> int:
+        """`make` will be called with `begins`, or what is left of it then, and calls `set`."""
+        self._begins, self._make = begins, make
+        return begins
 
     @property
     def cached(self) -> int:
-        return 0 if self._inner is None else self._inner.cached
+        return self._begins if self._inner is None else self._inner.cached
+
+    @property
+    def held(self) -> Sequence[int | None]:
+        return () if self._inner is None else self._inner.held
+
+    def guard(self, before_durable: Callable[[], None]) -> None:
+        self._before_durable = before_durable
+        if self._inner is not None:
+            self._inner.guard(before_durable)
 
     def crop(self, tokens: int) -> None:
         if self._inner is not None:
             self._inner.crop(tokens)
+        elif tokens < self._begins:
+            self._begins = 0  # of whole extents alone could it begin with some
 
     def flush(self) -> None:
         if self._inner is not None:
@@ -189,5 +228,9 @@ class LaterNetwork:
 
     def _there(self) -> Network:
         if self._inner is None:
-            raise RuntimeError("the session has no cache yet")
+            if self._make is None:
+                raise RuntimeError("the session has no cache yet")
+            self._make(self._begins)
+        assert self._inner is not None
+        assert self._inner.cached >= self._begins  # nobody else has the volumes meanwhile
         return self._inner

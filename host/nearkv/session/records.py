@@ -3,7 +3,7 @@
 
 A journal begins with `Header`. Then come turns: `Turn` (how its tokens are chosen), perhaps `Adopted` (K and V that are
 there already), `Prompt` (the tokens that one prefill computes), `Token` (a generated one each), `TurnEnd`. `Crop` drops
-tokens from a length on.
+tokens from a length on. `Mark` says nothing but that what comes before it was on the medium.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from nearkv.session.frames import Frame
 
 FORMAT = 1
 TOKENS_MAX = 1 << 21
+# Kind of a frame that is a mark.
+MARK = 8
 REASONS = ("end", "length", "cut")
 _TOKEN = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
@@ -115,7 +117,12 @@ class Crop:
     length: int
 
 
-Record = Header | Turn | Adopted | Prompt | Token | TurnEnd | Crop
+@dataclass(frozen=True)
+class Mark:
+    """Everything before it was on the medium when it was written, so that a bad record there is damage."""
+
+
+Record = Header | Turn | Adopted | Prompt | Token | TurnEnd | Crop | Mark
 
 
 @dataclass(frozen=True)
@@ -186,7 +193,7 @@ class SessionState:
             self._require(self.turn is not None, record, "outside a turn")
             self._require(self.generated > 0 or record.reason == "cut", record, "without a token")
             self.turn, self.turns, self.prompt_end, self.adopting = None, self.turns + 1, 0, 0
-        else:
+        elif isinstance(record, Crop):
             self._require(record.length <= len(self.tokens), record, f"with {len(self.tokens)} tokens")
             del self.tokens[record.length :]
             self.turn, self.prompt_end, self.cached = None, 0, min(self.cached, record.length)
@@ -218,6 +225,8 @@ def encode(record: Record) -> tuple[int, bytes]:
         return 5, record.reason.encode()
     if isinstance(record, Adopted):
         return 7, _LENGTH.pack(record.tokens)
+    if isinstance(record, Mark):
+        return MARK, b""
     return 6, _LENGTH.pack(record.length)
 
 
@@ -261,6 +270,12 @@ def _prompt(payload: bytes) -> Prompt:
     return Prompt(struct.unpack(f"<{len(payload) // 4}I", payload))
 
 
+def _mark(payload: bytes) -> Mark:
+    if payload:
+        raise ValueError(f"a mark of {len(payload)} bytes")
+    return Mark()
+
+
 def _turn_end(payload: bytes) -> TurnEnd:
     reason = payload.decode()
     if reason not in REASONS:
@@ -276,6 +291,7 @@ _DECODERS: dict[int, Callable[[bytes], Record]] = {
     5: _turn_end,
     6: lambda payload: Crop(_LENGTH.unpack(payload)[0]),
     7: lambda payload: Adopted(_LENGTH.unpack(payload)[0]),
+    MARK: _mark,
 }
 
 

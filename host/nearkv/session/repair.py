@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a session that need its store but no model: forks, and what to do about bad pages."""
+"""Changes of a session that need its store but no model: forks, and what to do about bad pages and bad journals."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
 from nearkv.pages import whole_units
+from nearkv.session.fit import check_fit, fitting
 from nearkv.session.folder import SEQUENCE_PREFIX
 from nearkv.session.journal import Found, doubtful, read_journal
 from nearkv.session.records import Crop
@@ -19,23 +21,46 @@ from nearkv.session.store_folders import StoreFolders, Summary
 REPAIRS = ("recompute", "drop")
 
 
-def drop_doubtful(store: KVStore, found: Found) -> bool:
-    """Drops K and V of a session whose journal lost records at its end, before they are cut off; whether it had some.
+def open_fitting(store: KVStore, path: Path, found: Found) -> tuple[int | None, str]:
+    """The open sequence of the session whose journal is at `path`; None where it has none, as `sequences.open_whole`.
 
-    One of them may have been a crop: then the volumes hold rows of what was said after it, at places where the journal
-    has other tokens. A crash alone leaves no such rows, but cannot be told from damage of the last records.
+    Called before a torn end of the journal is cut off: JournalMisfit, and nothing changed, where the rows are of other
+    tokens than the journal's. Where nobody knows of which they are, and a crop may be among what is torn off, they are
+    dropped.
     """
-    header = found.state.header
-    if not doubtful(found.torn_nbytes) or header is None:
-        return False
-    sequence, incomplete = open_whole(store, header.session)
+    sequence, incomplete = open_whole(store, _session(found))
     if sequence is None:
-        return bool(incomplete)
-    dropped = store.length(sequence) > 0
-    if dropped:
-        store.crop(sequence, 0)
+        return None, incomplete
+    try:
+        held = store.token_ids(sequence)
+        check_fit(path, held, found.state.tokens)
+        if doubtful(found.torn_nbytes) and None in held:
+            store.crop(sequence, 0)
+    except BaseException:
+        store.free(sequence)
+        raise
+    return sequence, ""
+
+
+def drop_misfit(store: KVStore, found: Found) -> int:
+    """Drops K and V of a session from the first row on that is not of its journal's tokens; how many were dropped.
+
+    All of them where the journal lost records and it is not known of which tokens they are.
+    """
+    sequence, _ = open_whole(store, _session(found))
+    if sequence is None:
+        return 0
+    held = store.token_ids(sequence)
+    keep = 0 if doubtful(found.torn_nbytes) and None in held else fitting(held, found.state.tokens)
+    if keep < len(held):
+        store.crop(sequence, keep)
     store.free(sequence)
-    return dropped
+    return len(held) - keep
+
+
+def _session(found: Found) -> str:
+    assert found.state.header is not None  # read_journal refuses a journal without one
+    return found.state.header.session
 
 
 @contextmanager
@@ -56,8 +81,7 @@ def fork_session(urls: Sequence[str], folders: StoreFolders, name: str, new: str
         found = folders.sessions.read(name, tenant)
         header = found.state.header
         assert header is not None
-        drop_doubtful(store, found)
-        sequence, _ = open_whole(store, header.session)
+        sequence, _ = open_fitting(store, folders.sessions.path_of(name, tenant), found)
         with undone(store, session):
             if sequence is not None:
                 store.fork_named(sequence, SEQUENCE_PREFIX + session)
@@ -65,16 +89,16 @@ def fork_session(urls: Sequence[str], folders: StoreFolders, name: str, new: str
 
 
 def repair_journal(urls: Sequence[str], folders: StoreFolders, name: str, tenant: str) -> str:
-    """Drops what a damaged journal has from its first bad record on; what was done, in a sentence. VolumeDamaged where
-    nothing of it can be kept."""
+    """Drops what a damaged journal has from its first bad record on, and rows that are not of the tokens before; what
+    was done, in a sentence. VolumeDamaged where nothing of it can be kept."""
     cut = read_journal(folders.sessions.path_of(name, tenant), accept_damage=True)
     with open_store(urls, folders) as store:
-        dropped = drop_doubtful(store, cut)
+        dropped = drop_misfit(store, cut)
         journal, found = folders.sessions.open(name, tenant=tenant, accept_damage=True)
         journal.close()
-    return (
-        f"{found.torn_nbytes} bytes of its journal were damaged; the session has {len(found.state.tokens)} tokens now"
-        + (", and K and V will be computed again when it is opened" if dropped else "")
+    lost = f"{found.torn_nbytes} bytes of its journal were damaged; " if found.torn_nbytes else ""
+    return f"{lost}the session has {len(found.state.tokens)} tokens now" + (
+        f", and K and V of {dropped} that the journal does not have are dropped" if dropped else ""
     )
 
 
@@ -87,8 +111,8 @@ def repair_session(urls: Sequence[str], folders: StoreFolders, summary: Summary,
         if not (bad := folders.verify(summary.session)):  # another process may have been first
             return "it is good by now"
         good = whole_units(min(page.token for page in bad), folders.layout.unit_tokens)
-        drop_doubtful(store, folders.sessions.read(summary.name, summary.tenant))
-        sequence, _ = open_whole(store, summary.session)
+        found = folders.sessions.read(summary.name, summary.tenant)
+        sequence, _ = open_fitting(store, folders.sessions.path_of(summary.name, summary.tenant), found)
         if sequence is not None:
             if store.length(sequence) > good:
                 store.crop(sequence, good)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from nearkv.errors import UserError
+from nearkv.session.fit import check_fit
 from nearkv.session.journal import Journal, read_journal
 from nearkv.session.plan import plan
 from nearkv.session.records import (
@@ -37,6 +38,16 @@ class Network(Protocol):
     @property
     def cached(self) -> int:
         """Tokens whose K and V the cache holds."""
+        ...
+
+    @property
+    def held(self) -> Sequence[int | None]:
+        """Which tokens these are, None where it is not known."""
+        ...
+
+    def guard(self, before_durable: Callable[[], None]) -> None:
+        """`before_durable` is called before K and V become durable that are not yet; what it raises keeps them from
+        it."""
         ...
 
     def crop(self, tokens: int) -> None:
@@ -83,7 +94,9 @@ class SessionSteps:
         """`state` is what the journal held when it was opened."""
         self._journal, self._state, self._network = journal, state, network
         self._taken = journal.records
-        self._in_step = False
+        # K and V must not outlive the tokens that they are of.
+        network.guard(journal.settle)
+        self._fits = self._in_step = False
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -127,7 +140,7 @@ class SessionSteps:
 
         Everything else does this first where it is needed.
         """
-        self._require_open()
+        self._require_fit()
         had = self._network.cached
         todo = plan(self._state, had)
         self._in_step = False
@@ -159,6 +172,7 @@ class SessionSteps:
         tokens = _checked(prompt)
         if adopted and (self._state.tokens or not 0 < adopted < len(tokens)):
             raise UserError(f"adopted = {adopted}; less than the {len(tokens)} tokens of a first prompt is allowed")
+        self._require_fit(tokens if adopted else self._state.tokens)
         size = len(self._state.tokens) + len(tokens) + max_new_tokens
         if size > TOKENS_MAX:
             raise UserError(f"the session would have {size} tokens; {TOKENS_MAX} are allowed")
@@ -172,7 +186,7 @@ class SessionSteps:
 
     def go_on(self, *, ends: Collection[int] = (), on_token: OnToken | None = None) -> Reply:
         """Finishes the turn under way; the reply has all its tokens. UserError when there is none."""
-        self._require_open()
+        self._require_fit()
         turn = self.unfinished
         if turn is None:
             raise UserError("no turn is under way in this session; give a prompt")
@@ -193,7 +207,7 @@ class SessionSteps:
 
     def crop(self, length: int) -> None:
         """Drops all tokens from `length` on, durably; a turn under way ends."""
-        self._require_open()
+        self._require_fit()
         if type(length) is not int or not 0 <= length <= len(self._state.tokens):
             raise UserError(f"the session cannot be cropped to {length!r}; it has {len(self._state.tokens)} tokens")
         cuts_prefill = any(p.first < length < p.end for p in self._state.prefills)
@@ -242,6 +256,14 @@ class SessionSteps:
         if self._taken != self._journal.records and not self._journal.failed:
             self._state, self._in_step = read_journal(self._journal.path).state, False
             self._taken = self._journal.records
+
+    def _require_fit(self, tokens: Sequence[int] | None = None) -> None:
+        """JournalMisfit, before anything is changed, where the cache is of other tokens than the journal (or `tokens`,
+        that the journal has next)."""
+        self._require_open()
+        if not self._fits:
+            check_fit(self._journal.path, self._network.held, self._state.tokens if tokens is None else tokens)
+            self._fits = True
 
 
 def _checked(prompt: Sequence[int]) -> tuple[int, ...]:

@@ -21,8 +21,11 @@ from nearkv import copies
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.scrub import BadPage, Scrubber
+from nearkv.session.fit import fitting, misfit_text
 from nearkv.session.folder import DEFAULT_TENANT, SEQUENCE_PREFIX, Entry, SessionFolder
+from nearkv.session.journal import Found, read_journal
 from nearkv.session.sequences import drop_orphans
+from nearkv.token_ids import Ids, agreed
 from nearkv.volume import Volume
 from nearkv.volume_identity import VolumeIdentity, read_identity
 
@@ -31,7 +34,8 @@ OnRead = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Summary:
-    """One session: what its journal says, and tokens whose K and V the volumes hold. `error`: why it cannot be read."""
+    """One session: what its journal says, and its tokens whose K and V the volumes hold. `error`: why it cannot be
+    read; `misfit`: why what the volumes hold is not of what the journal says."""
 
     name: str
     tenant: str
@@ -44,6 +48,7 @@ class Summary:
     session: str
     torn_nbytes: int
     error: str = ""
+    misfit: str = ""
 
 
 class StoreFolders:
@@ -77,14 +82,14 @@ class StoreFolders:
         found = self.sessions.read(name, tenant)
         return self.summary_of(Entry(self.sessions.path_of(name, tenant), found))
 
-    def stored_tokens(self, session: str) -> int:
-        """Tokens of which the volumes hold all KV heads."""
+    def held(self, session: str) -> Ids:
+        """The tokens of which the volumes hold rows of all KV heads."""
         found = [scrubber.record(SEQUENCE_PREFIX + session) for scrubber in self._opened()]
         records = [record for record in found if record is not None]
         # A crash between two cards leaves some heads only: no token is whole then.
         if sorted(head for record in records for head in record.heads) != list(range(self.layout.kv_heads)):
-            return 0
-        return min(record.tokens for record in records)
+            return []
+        return agreed([record.ids for record in records])
 
     def nbytes(self, session: str) -> int:
         """What `verify` will read."""
@@ -100,8 +105,7 @@ class StoreFolders:
 
     def rows(self, session: str, layer: int) -> NDArray[np.float16]:
         """K and V of a layer, [2, kv_heads, tokens, head_size], checked; as many tokens as all volumes hold."""
-        tokens = self.stored_tokens(session)
-        layout = self.layout
+        tokens, layout = len(self.held(session)), self.layout
         out = np.zeros((2, layout.kv_heads, tokens, layout.head_size), np.float16)
         for scrubber in self._opened():
             record = scrubber.record(SEQUENCE_PREFIX + session)
@@ -136,18 +140,35 @@ class StoreFolders:
         state = entry.found.state
         assert state.header is not None
         header = state.header
+        stored, misfit = self._fit(entry.path, header.session, entry.found)
         return Summary(
             name=header.name,
             tenant=header.tenant,
             tokens=len(state.tokens),
             turns=state.turns,
             cut_off=state.turn is not None,
-            stored_tokens=min(self.stored_tokens(header.session), state.cached),
+            stored_tokens=min(stored, state.cached),
             created=header.created,
             model=header.model,
             session=header.session,
             torn_nbytes=entry.found.torn_nbytes,
+            misfit=misfit,
         )
+
+    def _fit(self, path: Path, session: str, found: Found) -> tuple[int, str]:
+        """How many rows are of the journal's tokens, and why that is not all of them.
+
+        Where the session is in use, journal and index may be of two moments: what does not fit counts if it is so too
+        with the journal as it is now, and the index the same before and after.
+        """
+        held, tokens = self.held(session), found.state.tokens
+        while (alike := fitting(held, tokens)) < len(held):
+            before = held
+            tokens, held = read_journal(path).state.tokens, self.held(session)
+            if held == before:
+                alike = fitting(held, tokens)
+                return alike, misfit_text(len(held), len(tokens), alike) if alike < len(held) else ""
+        return alike, ""
 
     def _opened(self) -> list[Scrubber]:
         if not self._scrubbers:

@@ -22,8 +22,8 @@ from nearkv.layout import ModelLayout
 from nearkv.models.tensors import TensorFile, save_tensors
 from nearkv.session import frames
 from nearkv.session.folder import SEQUENCE_PREFIX, Entry, check_label
-from nearkv.session.journal import doubtful, parse_journal, read_bytes
-from nearkv.session.records import Crop, Header, JournalInvalid, Record, SessionState, decode, replay
+from nearkv.session.journal import doubtful, pack_records, parse_journal, read_bytes
+from nearkv.session.records import MARK, Crop, Header, JournalInvalid, Record, SessionState, decode, replay
 from nearkv.session.sequences import undone
 from nearkv.session.store_folders import StoreFolders
 from nearkv.volume_errors import PageMismatch
@@ -63,9 +63,10 @@ def _snapshot(
     data = read_bytes(path)
     found, records = parse_journal(path, data)
     summary = folders.summary_of(Entry(path, found))
-    # With records lost at the journal's end, one of them perhaps a crop, its K and V may be of other tokens.
-    tokens = 0 if doubtful(found.torn_nbytes) else summary.stored_tokens
-    tensors: dict[str, NDArray[Any]] = {"journal": np.frombuffer(data, np.uint8)}
+    # With records lost at the journal's end, one of them perhaps a crop, rows of unknown tokens may be of others.
+    unsure = doubtful(found.torn_nbytes) and None in folders.held(summary.session)
+    tokens = 0 if unsure else summary.stored_tokens
+    tensors: dict[str, NDArray[Any]] = {"journal": np.frombuffer(pack_records(records), np.uint8)}
     for layer in range(layout.layers) if tokens else ():
         try:
             rows = folders.rows(summary.session, layer)[:, :, :tokens]
@@ -159,7 +160,7 @@ class SessionFile:
             raise UserError(f"{self.path}: the journal is {data.dtype} of {data.ndim} dimensions; bytes are expected")
         scan = frames.scan(data.tobytes())
         try:
-            records = [decode(frame) for frame in scan.frames]
+            records = [decode(frame) for frame in scan.frames if frame.kind != MARK]
             state = replay(records)
         except JournalInvalid as error:
             raise UserError(f"{self.path}: not the journal of a session: {error}") from error
@@ -192,6 +193,7 @@ def import_session(
     with undone(store, new.session):
         if file.tokens:
             sequence = store.add_sequence(SEQUENCE_PREFIX + new.session)
+            store.note(sequence, file.state.tokens[: file.tokens])
             try:
                 for layer in range(store.layout.layers):
                     k, v = file.rows(layer, store.layout)

@@ -17,14 +17,15 @@ from transformers.generation.logits_process import (
 )
 
 from nearkv.adapters.transformers.cache import NearStorageCache
+from nearkv.kvstore import KVStore
 from nearkv.session.records import Sampling
 
 
 class SequenceNetwork:
-    """`nearkv.session.steps.Network`. `flush` makes what the cache's store holds durable."""
+    """`nearkv.session.steps.Network`. The cache holds one sequence of `store`."""
 
-    def __init__(self, model: Any, cache: NearStorageCache, flush: Callable[[], None]) -> None:
-        self._model, self._cache, self._flush = model, cache, flush
+    def __init__(self, model: Any, cache: NearStorageCache, store: KVStore, sequence: int) -> None:
+        self._model, self._cache, self._store, self._sequence = model, cache, store, sequence
         # transformers renamed it in 5.24 and warns of the old name.
         parameters = inspect.signature(model.forward).parameters
         self._keyword = "cache" if "cache" in parameters else "past_key_values"
@@ -33,12 +34,20 @@ class SequenceNetwork:
     def cached(self) -> int:
         return self._cache.get_seq_length()
 
+    @property
+    def held(self) -> Sequence[int | None]:
+        return self._store.token_ids(self._sequence)
+
+    def guard(self, before_durable: Callable[[], None]) -> None:
+        self._store.guard(self._sequence, before_durable)
+
     def crop(self, tokens: int) -> None:
         if (drop := self.cached - tokens) > 0:
             self._cache.crop(-drop)
 
     def forward(self, tokens: Sequence[int]) -> torch.Tensor:
         """Logits [vocabulary] after the last of the tokens, float32 on the CPU."""
+        self._store.note(self._sequence, tokens)
         ids = torch.tensor([list(tokens)], dtype=torch.int64, device=self._model.device)
         with torch.inference_mode():
             out = self._model(input_ids=ids, use_cache=True, logits_to_keep=1, **{self._keyword: self._cache})
@@ -58,7 +67,7 @@ class SequenceNetwork:
         return int(torch.multinomial(torch.softmax(warped[0], -1), 1, generator=generator))
 
     def flush(self) -> None:
-        self._flush()
+        self._store.flush()
 
 
 def _warpers(sampling: Sampling) -> Any:

@@ -8,7 +8,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from nearkv.session.journal import Journal, read_journal
+from nearkv.session import frames
+from nearkv.session.journal import Journal, parse_journal, read_journal
 from nearkv.session.records import Header, Prompt, Sampling, Token, Turn, TurnEnd
 from nearkv.volume_errors import VolumeDamaged
 from nearkv_driver.errors import StorageError
@@ -63,16 +64,64 @@ def test_a_power_cut_loses_at_most_what_the_setting_says(tmp_path: Path, every: 
 
 def test_a_torn_record_is_cut_off_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.journal"
-    with Journal.create(path, HEADER) as journal:
-        _turn(journal, 2)
-    whole = path.read_bytes()
+    journal = Journal.create(path, HEADER)
+    _turn(journal, 2)
+    whole = path.read_bytes()  # as a crash leaves it
+    journal.close()
     path.write_bytes(whole[:-1])
     journal, found = Journal.open(path)
     with journal:
         assert found.torn_nbytes == 23
         assert found.state.tokens == [1, 2, 3, 100]
         journal.append(Token(101))
-    assert path.read_bytes() == whole
+        assert path.read_bytes() == whole
+
+
+def test_a_closed_journal_tells_damage_of_its_last_record_from_a_torn_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.journal"
+    with Journal.create(path, HEADER) as journal:
+        _turn(journal, 2)
+    whole = path.read_bytes()
+    journal, found = Journal.open(path)
+    journal.close()
+    assert (found.torn_nbytes, path.read_bytes()) == (0, whole)  # one mark is enough
+    data = bytearray(whole)
+    data[-frames.HEAD_NBYTES - 2] ^= 1  # in the last token
+    path.write_bytes(data)
+    with pytest.raises(VolumeDamaged, match=r"record 4 at byte \d+ is damaged"):
+        Journal.open(path)
+    path.write_bytes(whole[: -frames.HEAD_NBYTES])  # the mark itself costs nothing
+    assert read_journal(path).state.tokens == [1, 2, 3, 100, 101]
+    path.write_bytes(whole[:-1] + b"x")
+    assert (read_journal(path).state.tokens, read_journal(path).torn_nbytes) == ([1, 2, 3, 100, 101], 20)
+    path.write_bytes(whole)
+    assert [type(record) for record in parse_journal(path, whole)[1]] == [Header, Turn, Prompt, Token, Token]
+
+
+def test_a_disk_too_full_for_the_mark_fails_no_close(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    path = tmp_path / "a.journal"
+    journal = Journal.create(path, HEADER, syscalls=calls)
+    _turn(journal, 1)
+    calls.faults = [Fails("pwritev", errno.ENOSPC, first=calls.calls["pwritev"] + 1, last=None)]
+    journal.close()
+    assert "could not be told from a torn write" in caplog.text
+    assert read_journal(path).state.tokens == [1, 2, 3, 100]
+
+
+def test_what_a_killed_process_left_is_durable_before_it_is_built_upon(tmp_path: Path) -> None:
+    path, calls = tmp_path / "a.journal", FaultySyscalls(SystemCalls())
+    _turn(Journal.create(path, HEADER, every=0, syscalls=calls), 3)  # killed: in the file, not on the medium
+    journal, _ = Journal.open(path, every=0, syscalls=calls)
+    calls.lose_unsynced()
+    assert read_journal(path).state.tokens == [1, 2, 3, 100, 101, 102]
+    syncs = journal.syncs
+    journal.settle()
+    assert journal.syncs == syncs  # nothing waits
+    journal.append(Token(7))
+    journal.settle()
+    assert journal.syncs == syncs + 1
+    journal.close()
 
 
 def test_damage_is_named_and_changes_nothing_unless_accepted(tmp_path: Path) -> None:
@@ -80,7 +129,7 @@ def test_damage_is_named_and_changes_nothing_unless_accepted(tmp_path: Path) -> 
     with Journal.create(path, HEADER) as journal:
         _turn(journal, 4)
     data = bytearray(path.read_bytes())
-    data[-30] ^= 4  # in the last record but one
+    data[-50] ^= 4  # in the last token but one
     path.write_bytes(data)
     with pytest.raises(VolumeDamaged, match=r"record 5 at byte \d+ is damaged") as caught:
         read_journal(path)
@@ -130,7 +179,7 @@ def test_after_a_failed_sync_nothing_counts_as_stored(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="an earlier sync failed"):
         journal.append(Token(8))
     with pytest.raises(StorageError, match="an earlier sync failed"):
-        journal.sync()
+        journal.settle()
     journal.close()
 
 

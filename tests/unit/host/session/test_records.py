@@ -14,6 +14,7 @@ from nearkv.session.records import (
     Crop,
     Header,
     JournalInvalid,
+    Mark,
     Prefill,
     Prompt,
     Record,
@@ -47,6 +48,7 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.builds(TurnEnd, st.sampled_from(["end", "length", "cut"])),
     st.builds(Crop, st.integers(0, 2**40)),
     st.builds(Adopted, st.integers(0, 2**40)),
+    st.just(Mark()),
 )
 
 
@@ -119,6 +121,12 @@ def test_two_turns() -> None:
     assert (state.cached, state.generated, state.turns) == (7, 1, 1)
 
 
+def test_a_mark_changes_nothing_wherever_it_is() -> None:
+    records: list[Record] = [HEADER, Turn(Sampling(), 9), Adopted(1), Prompt((1, 2)), Token(3), Crop(2)]
+    for i in range(1, len(records) + 1):
+        assert replay([*records[:i], Mark(), *records[i:]]) == replay(records)
+
+
 def test_a_prompt_alone_has_computed_nothing() -> None:
     state = replay([HEADER, Turn(Sampling(), 9), Prompt((1, 2, 3))])
     assert (state.cached, state.generated, state.prompt_end, state.prefills) == (0, 0, 3, [])
@@ -160,6 +168,7 @@ def test_crop_inside_a_prefill_and_behind_it() -> None:
         ([HEADER, TurnEnd("end")], "outside a turn"),
         ([HEADER, Turn(Sampling(), 9), Adopted(2), Prompt((1, 2))], "shorter than what it shares"),
         ([HEADER, Crop(1)], "with 0 tokens"),
+        ([Mark(), HEADER], "header"),
     ],
 )
 def test_records_at_the_wrong_place(records: list[Record], text: str) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from nearkv.errors import UserError
+from nearkv.session import frames
+from nearkv.session.fit import JournalMisfit
 from nearkv.session.journal import Journal
 from nearkv.session.records import Header, Sampling, SessionState
 from nearkv.session.steps import SessionSteps
@@ -76,7 +78,7 @@ def test_opening_tells_what_it_had_to_do(tmp_path: Path) -> None:
     assert network.forwards == 2
 
 
-def test_tokens_that_the_journal_lost_are_dropped_from_the_cache(tmp_path: Path) -> None:
+def test_a_power_cut_takes_no_token_whose_k_and_v_are_durable(tmp_path: Path) -> None:
     path, medium, calls = tmp_path / "a.journal", Medium(), FaultySyscalls(SystemCalls())
     session, _ = _opened(path, medium, calls, every=0)
     count = 0
@@ -89,13 +91,72 @@ def test_tokens_that_the_journal_lost_are_dropped_from_the_cache(tmp_path: Path)
 
     with pytest.raises(_Killed):
         session.say([1, 2, 3], max_new_tokens=9, on_token=kill)
-    calls.lose_unsynced()  # a power cut: eight tokens were not synced, two units of the cache are durable
+    calls.lose_unsynced()  # a power cut: no token is synced by itself, two units of the cache are durable
     assert len(medium.cells) == 8
     session, _ = _opened(path, medium)
-    assert session.tokens == (1, 2, 3)
+    assert len(session.tokens) == 8
     restored = session.restore()
-    assert (restored.stored, restored.recomputed, restored.dropped) == (0, 0, 8)
+    assert (restored.stored, restored.recomputed, restored.dropped) == (7, 0, 1)
     assert session.go_on().tokens == _straight(tmp_path / "b.journal", Sampling(), [[1, 2, 3]])[0]
+
+
+def _with_two_branches(path: Path, medium: Medium) -> tuple[bytes, list[int]]:
+    """A session that was cropped and went on otherwise; its journal from before that, and where its records end."""
+    session, network = _opened(path, medium)
+    session.say([1, 2, 3, 4, 5], max_new_tokens=9)
+    session.close()
+    old = path.read_bytes()
+    session, network = _opened(path, medium)
+    session.crop(6)
+    session.say([7, 7], max_new_tokens=9)
+    network.flush()
+    session.close()
+    return old, [frame.end for frame in frames.scan(path.read_bytes()).frames]
+
+
+@pytest.mark.parametrize("act", ["restore", "say", "go_on", "crop"])
+def test_an_older_journal_is_refused_before_anything_is_changed(tmp_path: Path, act: str) -> None:
+    path, medium = tmp_path / "a.journal", Medium()
+    old, _ = _with_two_branches(path, medium)
+    new, cells = path.read_bytes(), list(medium.cells)
+    path.write_bytes(old)
+    session, network = _opened(path, medium)
+    acts = {
+        "restore": session.restore,
+        "say": lambda: session.say([1], max_new_tokens=1),
+        "go_on": session.go_on,
+        "crop": lambda: session.crop(0),
+    }
+    with pytest.raises(JournalMisfit) as caught:
+        acts[act]()
+    error = caught.value
+    assert (error.stored, error.tokens, error.alike) == (16, 14, 6)
+    assert "K and V of 16 tokens, the journal has 14 tokens, and only the first 6 are the same" in str(error)
+    session.close()
+    assert (path.read_bytes(), medium.cells, network.forwards) == (old, cells, 0)
+    path.write_bytes(new)  # and the newer one works as if nothing had been
+    session, network = _opened(path, medium)
+    assert session.restore().stored == 16
+    assert len(session.tokens) == 17
+
+
+def test_a_journal_cut_between_two_records_is_refused_wherever_rows_tell(tmp_path: Path) -> None:
+    path, medium = tmp_path / "a.journal", Medium()
+    _, ends = _with_two_branches(path, medium)
+    whole, seen = path.read_bytes(), []
+    for end in ends:
+        path.write_bytes(whole[:end])
+        session, network = _opened(path, Medium(list(medium.cells)))
+        try:
+            session.restore()
+        except JournalMisfit:
+            seen.append(len(session.tokens))
+            continue
+        finally:
+            session.close()
+        assert network.held == list(session.tokens[: len(network.held)])
+    # Only the records behind the sixteenth token may be missing: the seventeenth has no K and V yet.
+    assert len(seen) == len(ends) - 4
 
 
 @pytest.mark.parametrize("at", range(6))
