@@ -46,7 +46,7 @@ def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) ->
         waves=reads.waves,
         waves_ahead=reads.hits,
         waves_dropped=reads.dropped,
-        index_write_nbytes=card.volume.index.write_nbytes,
+        index_write_nbytes=card.volume.index_write_nbytes,
         kernel_cycles=traffic.kernel_cycles,
         clock_hz=card.device.info.clock_hz,
         simulated=card.device.info.simulated,

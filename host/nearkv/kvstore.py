@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -69,6 +70,7 @@ class KVStore:
         self._forecast = Forecast(layout.layers)
         self._timeline, self._returned_s = timeline, 0.0
         self._formula_nbytes = self._offload_nbytes = 0
+        self._last: StoreStats | None = None
 
     @classmethod
     def open(
@@ -359,10 +361,25 @@ class KVStore:
             self.flush()
             touch(self._sequences.values())
         finally:
-            self._sequences.clear()
+            self._close_cards()
+
+    def _close_cards(self) -> None:
+        last = self.stats()
+        self._sequences.clear()
+        try:
             self._resources.close()
+        finally:
+            cards = [
+                replace(stats, index_write_nbytes=card.volume.index_write_nbytes)
+                for stats, card in zip(last.cards, self._cards, strict=True)
+            ]
+            self._last = replace(last, cards=tuple(cards))
 
     def stats(self) -> StoreStats:
+        """Counters as they are; once the store is closed as they were at its end, what closing wrote to the indexes
+        included."""
+        if self._last is not None:
+            return self._last
         states = list(self._sequences.values())
         return StoreStats(
             cards=tuple(card_stats(number, card, states) for number, card in enumerate(self._cards)),

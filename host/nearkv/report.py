@@ -65,10 +65,18 @@ def link_ratio(stats: StoreStats) -> float | None:
 
 
 def write_ratio(stats: StoreStats, journal_nbytes: int = 0) -> float | None:
-    """Bytes written to data files, indexes and journal per byte of K and V in them; None where nothing was written."""
-    payload = stats.payload_written_nbytes
-    written = journal_nbytes + _total(stats, "media_write_nbytes") + _total(stats, "index_write_nbytes")
-    return written / payload if payload else None
+    """Bytes written to data files, indexes and journal per byte of K and V in them; None where nothing was written, or
+    what was written to the indexes is not known."""
+    payload, index = stats.payload_written_nbytes, index_write_nbytes(stats)
+    if not payload or index is None:
+        return None
+    return (journal_nbytes + _total(stats, "media_write_nbytes") + index) / payload
+
+
+def index_write_nbytes(stats: StoreStats) -> int | None:
+    """Of all cards; None where it is not known of one."""
+    known = [card.index_write_nbytes for card in stats.cards if card.index_write_nbytes is not None]
+    return sum(known) if len(known) == len(stats.cards) else None
 
 
 def endurance_used(card: CardStats) -> float | None:
@@ -153,7 +161,7 @@ def document(result: GenerationResult) -> dict[str, Any]:
             "streamed_bytes": _total(stats, "streamed_nbytes"),
             "streamed_bytes_per_decoded_token": per_decoded_token(_total(stats, "streamed_nbytes"), result),
             "write_bytes": _total(stats, "media_write_nbytes"),
-            "index_write_bytes": _total(stats, "index_write_nbytes"),
+            "index_write_bytes": index_write_nbytes(stats),
             "payload_written_bytes": stats.payload_written_nbytes,
             "write_to_payload_ratio": write_ratio(stats),
             "read_back_bytes": stats.read_back_nbytes,
@@ -218,10 +226,11 @@ def _per_token(nbytes: int, result: GenerationResult) -> str:
 
 def _written(stats: StoreStats) -> str:
     written = human_bytes(_total(stats, "media_write_nbytes"))
-    index = human_bytes(_total(stats, "index_write_nbytes"))
+    index = index_write_nbytes(stats)
+    known = "an unknown amount" if index is None else human_bytes(index)
     ratio = write_ratio(stats)
     times = "" if ratio is None else f" (ratio {ratio:.2f})"
-    return f"{written} and {index} of index for {human_bytes(stats.payload_written_nbytes)} of K and V{times}"
+    return f"{written} and {known} of index for {human_bytes(stats.payload_written_nbytes)} of K and V{times}"
 
 
 def _device(result: GenerationResult) -> str:

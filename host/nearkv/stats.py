@@ -19,7 +19,8 @@ class CardStats:
     checksums that travelled with streamed pages. direct_refusals: files that were opened for direct I/O and lost it.
     endurance: bytes that the drive is rated to take in its life, 0 where that is not known. streamed: bytes read from
     flash in waves because they are not in card memory. waves: how many were used; ahead: of those, on their way before
-    they were asked for; dropped: read in vain. index: bytes written to the volume's index and its log. kernel_cycles:
+    they were asked for; dropped: read in vain. index: bytes written to the volume's index and its log, None where the
+    system does not tell. kernel_cycles:
     what kernels with a clock took for their lists, START to last status; clock_hz: that clock, 0 where it is not known;
     simulated: no hardware is behind the card. Where tokens are split over cards, a pair counts on each card that has
     part of it.
@@ -50,7 +51,7 @@ class CardStats:
     waves: int = 0
     waves_ahead: int = 0
     waves_dropped: int = 0
-    index_write_nbytes: int = 0
+    index_write_nbytes: int | None = 0
     kernel_cycles: int = 0
     clock_hz: int = 0
     simulated: bool = False

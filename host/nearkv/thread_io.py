@@ -6,14 +6,16 @@ from __future__ import annotations
 import os
 
 
-def written_nbytes() -> int:
-    """Grows with every write of the calling thread, whatever the file; 0 always where the system does not tell."""
+def written_nbytes() -> int | None:
+    """Grows with every write of the calling thread, whatever the file; None where the system does not tell."""
     try:
         fd = os.open("/proc/thread-self/io", os.O_RDONLY)
     except OSError:
-        return 0
+        return None
     try:
         fields = os.read(fd, 512).split()
+    except OSError:
+        return None
     finally:
         os.close(fd)
     return int(fields[fields.index(b"wchar:") + 1])

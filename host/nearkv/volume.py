@@ -74,6 +74,7 @@ class Volume:
         self._files: list[_DataFile] = []
         self._torn: dict[Place, int] = {}
         self._index: VolumeIndex | None = None
+        self._index_write_nbytes: int | None = 0  # once it is closed
         self._syncing = threading.Lock()
         made = not folder.is_dir()
         try:
@@ -132,6 +133,11 @@ class Volume:
     @property
     def write_nbytes(self) -> int:
         return sum(f.pages.write_nbytes for f in self._files)
+
+    @property
+    def index_write_nbytes(self) -> int | None:
+        """Bytes written to the index and its log, after `close` those of closing too; None where it is not known."""
+        return self._index_write_nbytes if self._index is None else self._index.write_nbytes
 
     @property
     def free_nbytes(self) -> int:
@@ -216,6 +222,7 @@ class Volume:
             file.pages.close()
         if self._index:
             self._index.close()
+            self._index_write_nbytes = self._index.write_nbytes
             self._index = None
         if self._lock >= 0:
             os.close(self._lock)

@@ -46,8 +46,9 @@ class VolumeIndex:
         check_regular(path)  # SQLite would wait for a pipe's other end
         self._path = path
         self._using = threading.RLock()
-        # Bytes that transactions wrote: the log, and the file when the log is moved into it.
-        self.write_nbytes = 0
+        # Bytes written to the log, and to the file when the log is moved into it, from opening to closing; None where
+        # the system does not tell.
+        self.write_nbytes: int | None = 0
         try:
             if writable:
                 uri = f"{path.absolute().as_uri()}?mode=rwc"
@@ -57,7 +58,7 @@ class VolumeIndex:
         except sqlite3.Error as error:
             raise StorageError(f"cannot open the index: {error}", path=str(path)) from error
         try:
-            with self._errors():
+            with self._errors(), self._counted():
                 prepare(self._db)
                 if writable:
                     path.chmod(0o600)  # the log beside it gets the same
@@ -210,7 +211,8 @@ class VolumeIndex:
             self._db.execute("DELETE FROM sequences WHERE id = ?", (sequence,))
 
     def close(self) -> None:
-        self._db.close()
+        with self._counted():  # the last one who closes it moves the log into the file
+            self._db.close()
 
     def _fill(self, sequence: int, record: SequenceRecord) -> None:
         if not len(record.groups) == len(record.tags) == len(record.keys):
@@ -249,8 +251,7 @@ class VolumeIndex:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._errors():
-            before = written_nbytes()
+        with self._errors(), self._counted():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -259,8 +260,16 @@ class VolumeIndex:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
-            finally:
-                self.write_nbytes += written_nbytes() - before
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        before = written_nbytes()
+        try:
+            yield
+        finally:
+            after = written_nbytes()
+            known = self.write_nbytes is not None and before is not None and after is not None
+            self.write_nbytes = self.write_nbytes + after - before if known else None  # type: ignore[operator]
 
     @contextmanager
     def _one_moment(self) -> Iterator[None]:

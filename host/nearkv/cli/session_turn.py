@@ -112,7 +112,8 @@ def run_turn(
                 on_text=on_text,
             )
         restored, tokens, journal = session.restored, len(session.tokens), session.journal_nbytes
-        stats, torn, device_moved = session.stats(), session.torn_nbytes, since(moved)
+        torn, device_moved = session.torn_nbytes, since(moved)
+    stats = session.stats()  # closed: all that was written is counted
     result = GenerationResult(
         (reply.text,),
         (reply.tokens,),
@@ -168,6 +169,8 @@ def _shared(reply: SessionReply) -> str:
 
 def _written(stats: StoreStats, journal: int) -> str:
     ratio = write_ratio(stats, journal)
+    if ratio is None and stats.payload_written_nbytes:
+        return "how much of the index is not known on this system"
     return "no K and V yet" if ratio is None else f"{ratio:.2f} bytes with index and journal per byte of K and V"
 
 

@@ -8,7 +8,17 @@ import json
 
 import pytest
 from nearkv.device_io import DeviceBytes
-from nearkv.report import document, endurance_used, human_bytes, link_nbytes, link_ratio, rate, rows, short_url
+from nearkv.report import (
+    document,
+    endurance_used,
+    human_bytes,
+    link_nbytes,
+    link_ratio,
+    rate,
+    rows,
+    short_url,
+    write_ratio,
+)
 from nearkv.stats import CardStats
 
 from tests.support.figures import card_stats, result, store_stats
@@ -83,6 +93,15 @@ def test_the_table_has_every_figure() -> None:
     assert "bounce" in table["path of sw_emu:1"]
     assert "buffered" in table["path of sw_emu:1"]
     assert "saturated scores" not in table
+
+
+def test_index_bytes_that_are_not_known_are_not_zero() -> None:
+    stats = store_stats(card_stats(index_write_nbytes=7), card_stats(index_write_nbytes=None))
+    assert write_ratio(stats) is None
+    table = {row.name: row.value for row in rows(result(stats))}
+    assert table["media written"] == "16.0 KiB and an unknown amount of index for 15.6 KiB of K and V"
+    media = document(result(stats))["media"]
+    assert (media["index_write_bytes"], media["write_to_payload_ratio"]) == (None, None)
 
 
 def test_saturated_scores_are_told() -> None:
