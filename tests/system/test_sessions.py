@@ -18,7 +18,7 @@ from nearkv.session.watch import TurnWatch
 from nearkv.volume_errors import VolumeBusy
 
 from tests.support.tiny_folder import tiny_folder
-from tests.support.tiny_sessions import WORDS, cards, die
+from tests.support.tiny_sessions import WORDS, cards, command, die
 
 
 class _Killed(BaseException):
@@ -233,6 +233,21 @@ def test_a_tenant_stays_below_its_quota(opened: Callable[..., Session], tmp_path
         session.say("a", max_new_tokens=2)
     with opened("third", tenant="other") as session:
         session.say("a", max_new_tokens=300)
+    toml, before = tmp_path / "card0" / "sessions" / "tenants.toml", sorted(tmp_path.rglob("*.journal"))
+    toml.write_text('[other]\nquota = "1M"\n')  # 512 KiB are charged for its session already, and a fork as much
+    with opened("third", tenant="other") as session:
+        session.fork("fourth")
+        with pytest.raises(UserError, match=r"take 1\.0 MiB and this one would take up to 512\.0 KiB"):
+            session.fork("fifth")
+    for how in ("fork", "import"):
+        if how == "import":
+            assert command(tmp_path, "sessions", "export", "third", str(tmp_path / "file"), "--tenant", "other")[0] == 0
+        step = ("fork", "third", "fifth") if how == "fork" else ("import", str(tmp_path / "file"), "--name", "fifth")
+        code, _, err = command(tmp_path, "sessions", *step, "--tenant", "other")
+        assert (code, "tenant 'other' may have 1.0 MiB" in err) == (2, True), err
+    assert len(list(tmp_path.rglob("*.journal"))) == len(before) + 1
+    with StoreFolders([tmp_path / "card0", tmp_path / "card1"]) as folders:
+        assert len(folders._opened()[0].names()) == 4  # nothing is left of what was refused
 
 
 def test_other_weights_of_the_same_name_are_refused_and_share_nothing(

@@ -25,7 +25,7 @@ from nearkv.models.fingerprint import weights_fingerprint
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
 from nearkv.session.journal import Found
 from nearkv.session.keys import extent_keys
-from nearkv.session.quota import FILE_NAME, check_quota, read_quotas, session_nbytes
+from nearkv.session.quota import require_room
 from nearkv.session.records import Header, Sampling, replay
 from nearkv.session.repair import open_fitting
 from nearkv.session.sequences import drop_orphans, undone
@@ -120,13 +120,7 @@ class SessionParts:
 
     def check_quota(self, tokens: int) -> None:
         """UserError where the tenant may not have so many tokens in this session."""
-        tenant = self.header.tenant
-        quota = read_quotas(self.folder.path / FILE_NAME).get(tenant)
-        if quota is not None:
-            sessions = [e.found.state.header for e in self.folder.entries(tenant) if e.found]
-            names = [SEQUENCE_PREFIX + h.session for h in sessions if h and h.session != self.header.session]
-            others = sum(map(self.store.used_nbytes, names))
-            check_quota(tenant, quota, others=others, needed=session_nbytes(self.layout, tokens))
+        require_room(self.store, self.folder, self.header.tenant, tokens, session=self.header.session)
 
     def label(self) -> None:
         """Later sessions find what this one has stored."""
@@ -136,8 +130,11 @@ class SessionParts:
     def fork(self, name: str) -> None:
         if self.folder.exists(name, self.header.tenant):
             raise UserError(f"there is a session {name!r} already; take another name")
-        session = secrets.token_hex(8)
         self.journal.settle()
+        if self._sequence is not None:
+            self.store.flush()  # else this session is charged for less than it is about to have
+            require_room(self.store, self.folder, self.header.tenant, self._network.cached)
+        session = secrets.token_hex(8)
         with undone(self.store, session):
             if self._sequence is not None:
                 self.store.fork_named(self._sequence, SEQUENCE_PREFIX + session)

@@ -14,6 +14,7 @@ from nearkv.pages import whole_units
 from nearkv.session.fit import check_fit, fitting
 from nearkv.session.folder import SEQUENCE_PREFIX
 from nearkv.session.journal import Found, doubtful, read_journal
+from nearkv.session.quota import require_room
 from nearkv.session.records import Crop
 from nearkv.session.sequences import drop_orphans, open_whole, undone
 from nearkv.session.store_folders import StoreFolders, Summary
@@ -82,6 +83,8 @@ def fork_session(urls: Sequence[str], folders: StoreFolders, name: str, new: str
         header = found.state.header
         assert header is not None
         sequence, _ = open_fitting(store, folders.sessions.path_of(name, tenant), found)
+        if sequence is not None:
+            require_room(store, folders.sessions, tenant, store.length(sequence))
         with undone(store, session):
             if sequence is not None:
                 store.fork_named(sequence, SEQUENCE_PREFIX + session)

@@ -23,6 +23,7 @@ from nearkv.models.tensors import TensorFile, save_tensors
 from nearkv.session import frames
 from nearkv.session.folder import SEQUENCE_PREFIX, Entry, check_label
 from nearkv.session.journal import doubtful, pack_records, parse_journal, read_bytes
+from nearkv.session.quota import require_room
 from nearkv.session.records import MARK, Crop, Header, JournalInvalid, Record, SessionState, decode, replay
 from nearkv.session.sequences import undone
 from nearkv.session.store_folders import StoreFolders
@@ -190,6 +191,8 @@ def import_session(
     assert header is not None
     wanted = check_label("session name", header.name if name is None else name)
     new = replace(folders.sessions.new_header(wanted, header.model, tenant), weights=header.weights)
+    if file.tokens:
+        require_room(store, folders.sessions, tenant, file.tokens)
     with undone(store, new.session):
         if file.tokens:
             sequence = store.add_sequence(SEQUENCE_PREFIX + new.session)
