@@ -299,5 +299,5 @@ class VolumeIndex:
                 text = f"disk full: the index needs some pages of 4096 bytes, {free} free"
                 raise StorageError(text, path=str(self._path), errno_name="ENOSPC") from error
             raise StorageError(f"the index cannot be used: {error}", path=str(self._path)) from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # a name in the schema may be no text any more
             raise VolumeDamaged(f"not an index: {error}", path=str(self._path)) from error

@@ -70,9 +70,10 @@ def check_version(db: sqlite3.Connection, path: Path) -> None:
 
 
 def upgrade(db: sqlite3.Connection, path: Path) -> None:
-    """Brings the index to VERSION, a step at a time, each whole or not at all. VolumeMismatch for a later one."""
+    """Brings the index to VERSION, a step at a time, each whole or not at all. VolumeMismatch for one that is
+    none of those."""
     (found,) = db.execute("PRAGMA user_version").fetchone()
-    if found > VERSION:
+    if not 0 <= found <= VERSION:
         raise VolumeMismatch(str(path.parent), "index version", wanted=VERSION, found=found)
     if found == 0 and db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'extent_groups'").fetchone():
         found = 1  # the first version did not number itself

@@ -103,10 +103,11 @@ def test_an_index_step_is_whole_or_not_at_all(folder: Path) -> None:
         check_rows(store)
 
 
-def test_a_later_index_is_refused_with_both_versions(folder: Path) -> None:
+@pytest.mark.parametrize("version", [VERSION + 1, -3])
+def test_another_index_is_refused_with_both_versions(folder: Path, version: int) -> None:
     with opened(folder):
         pass
     with sqlite3.connect(folder / "card1" / "index.sqlite") as db:
-        db.execute(f"PRAGMA user_version = {VERSION + 1}")
-    with pytest.raises(VolumeMismatch, match=f"index version = {VERSION + 1}, this store has {VERSION}"):
+        db.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(VolumeMismatch, match=f"index version = {version}, this store has {VERSION}"):
         opened(folder)

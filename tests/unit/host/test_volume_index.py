@@ -188,6 +188,16 @@ def test_a_name_that_is_no_text_is_noticed(index: VolumeIndex, path: Path) -> No
         index.names()
 
 
+def test_a_schema_that_is_no_text_is_damage(index: VolumeIndex, path: Path) -> None:
+    filled(index)
+    index.close()
+    data = path.read_bytes()
+    at = data.index(b"CREATE TABLE extent_groups") + len(b"CREATE TABLE ext")
+    path.write_bytes(data[:at] + b"\xa0" + data[at + 1 :])
+    with pytest.raises(VolumeDamaged, match="not an index"):
+        VolumeIndex(path).names()
+
+
 def test_an_index_locked_by_another_is_a_storage_error(index: VolumeIndex, path: Path) -> None:
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
