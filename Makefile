@@ -84,6 +84,7 @@ bench: $(STAMP) ## measure speed and link bytes; tables and JSON in build/benchm
 	@$(PYTHON) benchmarks/volume_churn.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/session_cost.py --out build/benchmarks/session_cost.json
 	@$(PYTHON) benchmarks/volume_read.py
+	@$(ONE_THREAD) $(PYTHON) benchmarks/scrub_rate.py
 	@$(ONE_THREAD) $(PYTHON) benchmarks/spill_pause.py --drive smartssd
 
 clean: ## remove the environment and everything built

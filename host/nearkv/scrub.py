@@ -34,6 +34,9 @@ from nearkv.volume_records import Place, SequenceRecord
 # One request: enough that the drive is not kept busy with small ones.
 _READ_NBYTES = 1 << 20
 
+# Requests of each thread between two reports of what was read; at the end of them all wait for the last one.
+_AT_ONCE = 8
+
 OnRead = Callable[[int], None]
 
 # A bad page, and where its checksum stands in its run.
@@ -107,6 +110,7 @@ class Scrubber:
         self._index = VolumeIndex(folder / "index.sqlite", writable=False)
         self._files: dict[int, PageFile] = {}
         self._opening = threading.Lock()
+        self._held = threading.local()
         self._requests = Requests(f"scrub of {folder}")
 
     def __enter__(self) -> Self:
@@ -141,7 +145,7 @@ class Scrubber:
             raise KeyError(f"no sequence is named {name!r}")
         runs = list(self._runs(record))
         bad: list[tuple[_Run, _Bad]] = []
-        step = 2 * self._requests.depth
+        step = _AT_ONCE * self._requests.depth
         for first in range(0, len(runs), step):
             some = runs[first : first + step]
             found: list[list[_Bad]] = [[] for _ in some]
@@ -200,9 +204,9 @@ class Scrubber:
         self._check(record, run, bad)
 
     def _check(self, record: SequenceRecord, run: _Run, bad: list[_Bad]) -> memoryview:
-        """The pages of a run; those that are bad go to `bad`."""
+        """The pages of a run, until the thread's next call; those that are bad go to `bad`."""
         file = self._file(run.place)
-        view = aligned_buffer(run.nbytes)
+        view = self._memory(run.nbytes)
         error = ""
         try:
             file.read_into(view, run.place.slot * self.layout.slot_nbytes + run.offset)
@@ -218,6 +222,13 @@ class Scrubber:
             where = run.layer + int(layer), record.heads[head], bool(kind)
             bad.append((BadPage(file.path, record.name, *where, token, error), tuple(map(int, at))))
         return view
+
+    def _memory(self, nbytes: int) -> memoryview:
+        """The calling thread's, the same at every call: fresh memory costs about as much as the checksums of it."""
+        held: memoryview | None = getattr(self._held, "view", None)
+        if held is None or len(held) < nbytes:
+            held = self._held.view = aligned_buffer(nbytes)
+        return held[:nbytes]
 
     def _file(self, place: Place) -> PageFile:
         with self._opening:
