@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 from nearkv.card_index import clone
 from nearkv.card_store import CardStore
+from nearkv.checks import check_name
+from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.sequence import SequenceState
 from nearkv.token_ids import agreed, common
@@ -20,6 +22,21 @@ from nearkv.volume import Volume
 from nearkv.volume_records import SequenceRecord
 
 _log = logging.getLogger(__name__)
+
+
+def check_new(cards: Sequence[CardStore], name: str) -> None:
+    """UserError for what is no name, and for one that a volume has."""
+    check_name(name)
+    if any(card.volume.index.find(name) for card in cards):
+        raise UserError(f"a sequence named {name!r} exists; open_sequence opens it")
+
+
+def check_parent(state: SequenceState) -> None:
+    """UserError for a sequence that no named copy can be made of now."""
+    if state.name is None:
+        raise UserError(f"sequence {state.id} has no name, so nothing of it is durable; fork copies it in memory")
+    if not state.complete:
+        raise UserError(f"sequence {state.id} is in the middle of a step; fork it when all layers hold the same")
 
 
 def fork_named(state: SequenceState, name: str) -> None:

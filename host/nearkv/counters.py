@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collects a card's counters from those who count: device, volume, memory pool. Counts nothing itself."""
+"""Collects the counters of cards and of a store from those who count: device, volume, buffer. Counts nothing itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nearkv.card_store import CardStore
+from nearkv.eviction import Eviction
 from nearkv.sequence import Part, SequenceState
-from nearkv.stats import CardStats
+from nearkv.spiller import Spiller
+from nearkv.stats import CardStats, StoreStats
+from nearkv.store_calls import StoreCalls
+from nearkv.tail import WriteBuffer
 
 
 def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) -> CardStats:
@@ -51,6 +56,38 @@ def card_stats(number: int, card: CardStore, states: Sequence[SequenceState]) ->
         clock_hz=card.device.info.clock_hz,
         simulated=card.device.info.simulated,
     )
+
+
+def store_stats(
+    cards: Sequence[CardStore],
+    states: Sequence[SequenceState],
+    buffer: WriteBuffer,
+    spiller: Spiller,
+    calls: StoreCalls,
+    eviction: Eviction | None,
+) -> StoreStats:
+    """Of all cards, with what the store itself counts."""
+    return StoreStats(
+        cards=tuple(card_stats(number, card, states) for number, card in enumerate(cards)),
+        formula_link_nbytes=calls.formula_nbytes,
+        host_offload_nbytes=calls.offload_nbytes,
+        payload_written_nbytes=sum(card.payload_written_nbytes for card in cards),
+        write_buffer_nbytes=buffer.nbytes,
+        write_buffer_peak_nbytes=buffer.peak_nbytes,
+        read_back_nbytes=sum(card.read_back_nbytes for card in cards),
+        write_buffer_limit_nbytes=buffer.limit_nbytes,
+        evicted=len(eviction.evicted) if eviction else 0,
+        **spiller.figures(),
+    )
+
+
+def closed_stats(last: StoreStats, cards: Sequence[CardStore]) -> StoreStats:
+    """What the counters were before the cards were closed, with what closing wrote to their indexes."""
+    counted = [
+        replace(stats, index_write_nbytes=card.volume.index_write_nbytes)
+        for stats, card in zip(last.cards, cards, strict=True)
+    ]
+    return replace(last, cards=tuple(counted))
 
 
 def _tokens(state: SequenceState, part: Part) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,6 +57,21 @@ class SequenceState:
     reason: str = ""
     ids: Ids = field(default_factory=list)
     guard: Callable[[], None] | None = None
+
+    def info(self) -> SequenceInfo:
+        """What is told of it."""
+        return SequenceInfo(self.id, self.name, self.tokens, self.dropped_tokens, self.reason)
+
+    def note(self, tokens: Sequence[int]) -> None:
+        """The rows that come next are of these tokens."""
+        del self.ids[self.tokens :]
+        self.ids.extend([None] * (self.tokens - len(self.ids)))
+        self.ids.extend(tokens)
+
+    def token_ids(self) -> tuple[int | None, ...]:
+        """Which tokens its rows are of, None where it was not told."""
+        known = self.ids[: self.tokens]
+        return (*known, *[None] * (self.tokens - len(known)))
 
     def before_durable(self) -> None:
         """By the thread that owns the cards, before anything of rows that are not durable yet is written."""

@@ -6,7 +6,6 @@ A sequence without a name has no index rows; for it, only crop does something.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -264,20 +263,17 @@ def _fill(state: SequenceState, length: int, layout: ModelLayout) -> None:
         state.upload_tail(layer, 0, length - unit)
 
 
+def release(state: SequenceState, layout: ModelLayout) -> None:
+    """The sequence's memory is free again, and without a name its space on the volumes too. Nothing is written."""
+    for part in state.parts:
+        if state.name is not None:
+            part.card.trim(part.data, extents(part.data.committed, layout.extent_tokens))
+        part.card.remove(part.data, keep_pages=state.name is not None)
+    state.tail.close()
+
+
 def delete(name: str, cards: Sequence[CardStore]) -> None:
     """Removes a named sequence from the volumes; it must not be open. KeyError when none has it."""
     known = [copies.remove(card.volume, name) for card in cards]
     if not any(known):
         raise KeyError(f"no sequence is named {name!r}")
-
-
-def create(state: SequenceState, name: str) -> None:
-    """Enters a new sequence into the index of every card that holds part of it; takes it back when one fails."""
-    try:
-        for part in state.parts:
-            part.data.record = part.card.volume.index.create(name, part.data.heads, time.time_ns())
-    except StorageError:
-        for part in state.parts:
-            if part.data.record is not None:
-                part.card.volume.index.delete(part.data.record)
-        raise

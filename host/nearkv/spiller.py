@@ -12,12 +12,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 from nearkv_driver.errors import DriverError
 
 from nearkv import spill
+from nearkv.card_store import CardStore
 from nearkv.layout import ModelLayout
 from nearkv.pages import whole_units
 from nearkv.requests import Requests
@@ -67,6 +69,20 @@ class _Flight:
     @property
     def nbytes(self) -> int:
         return sum(part.nbytes for part in self.parts)
+
+
+def new_spiller(
+    layout: ModelLayout,
+    buffer: WriteBuffer,
+    cards: Sequence[CardStore],
+    writers: Sequence[Writer],
+    resources: ExitStack,
+) -> Spiller:
+    """Of a store; `resources` ends what it starts, and the writers."""
+    requests = [resources.enter_context(closing(Requests(f"requests of {card.device.url}"))) for card in cards]
+    for writer in writers:
+        resources.callback(writer.close)
+    return Spiller(layout, buffer, writers, requests)
 
 
 class Spiller:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nearkv.cli import main
 from nearkv.errors import UserError
-from nearkv.kvstore import KVStore
+from nearkv.open_sequences import OpenSequences
 from nearkv.session.chat import Session
 from nearkv.session.folder import SessionFolder
 from nearkv.session.parts import SessionParts
@@ -163,7 +163,7 @@ def test_ctrl_c_while_the_first_turn_makes_its_sequence(
     """The session stays open, as in a notebook, and goes on: the prompt is in the journal before anything is made."""
     where, name = {
         "making it": (VolumeIndex, "create"),
-        "entering it": (KVStore, "_enter"),
+        "entering it": (OpenSequences, "enter"),
         "adopting it": (SessionParts, "_adopt"),
     }[moment]
     call, calls = getattr(where, name), []

@@ -133,7 +133,7 @@ def test_a_window_reads_no_extent_that_lies_before_it() -> None:
         store = both.streamed
         for window, extents in ((0, 8), (1, 0), (8, 0), (100, 1), (112, 2), (300, 3)):
             store._cards[0].reader.forget()
-            store._forecast.forget()
+            store._calls.forecast.forget()
             before = store._cards[0].reader.counters.waves
             both.step([sequence], window=window)
             assert store._cards[0].reader.counters.waves - before == extents * both.layout.layers

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes an empty sequence over a store's cards: memory for its tails, and with a name its rows in their indexes. All of
+it, or nothing and an error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from nearkv_driver.errors import StorageError
+
+from nearkv.card_store import CardStore
+from nearkv.layout import ModelLayout
+from nearkv.placement import shares
+from nearkv.sequence import Part, SequenceState
+from nearkv.tail import Tail, WriteBuffer
+
+
+def new_sequence(
+    number: int, name: str | None, cards: Sequence[CardStore], layout: ModelLayout, buffer: WriteBuffer
+) -> SequenceState:
+    """Known as `number`; heads, and without a name tokens, are spread over the cards by what these hold already."""
+    loads = [sum(len(s.heads) / s.stripe.of for s in card.sequences) for card in cards]
+    parts: list[Part] = []
+    try:
+        # The index of a volume knows whole heads only, so a named sequence is not split by tokens.
+        for share in shares(loads, layout.kv_heads, split=name is None):
+            card = cards[share.card]
+            parts.append(Part(share.card, card, card.add(share.heads, share.stripe)))
+        state = SequenceState(number, name, Tail(layout, buffer), tuple(parts))
+        if name is not None:
+            _index(state, name)
+    except BaseException:
+        for part in parts:
+            part.card.remove(part.data, keep_pages=False)
+        raise
+    return state
+
+
+def _index(state: SequenceState, name: str) -> None:
+    """Enters it into the index of every card that holds part of it; takes it back when one fails."""
+    try:
+        for part in state.parts:
+            part.data.record = part.card.volume.index.create(name, part.data.heads, time.time_ns())
+    except StorageError:
+        for part in state.parts:
+            if part.data.record is not None:
+                part.card.volume.index.delete(part.data.record)
+        raise
