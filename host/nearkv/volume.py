@@ -7,12 +7,11 @@ of sequences without a name, and of writes that no index row followed, is free a
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nearkv_driver.errors import StorageError
@@ -21,11 +20,13 @@ from nearkv_driver.syscalls import Syscalls
 from nearkv_driver.transport import Bytes
 
 from nearkv.runs import RunAllocator
-from nearkv.volume_errors import QuotaExceeded, VolumeBusy, VolumeDamaged
+from nearkv.volume_claims import claims
+from nearkv.volume_errors import QuotaExceeded, VolumeDamaged
 from nearkv.volume_files import check_regular
 from nearkv.volume_identity import VolumeIdentity, drop_unfinished, read_identity, sync_folder, write_identity
 from nearkv.volume_index import VolumeIndex
-from nearkv.volume_records import Place, SequenceRecord
+from nearkv.volume_lock import take_lock
+from nearkv.volume_records import Place
 
 _FILE_NBYTES = 1 << 30
 _GROW_NBYTES = 64 << 20
@@ -38,7 +39,7 @@ class _DataFile:
     pages: PageFile
     runs: RunAllocator
     found_nbytes: int
-    dirty: bool = field(default=False)
+    dirty: bool = False
 
 
 class Volume:
@@ -82,12 +83,13 @@ class Volume:
         except OSError as error:
             raise StorageError(f"cannot be created: {error.strerror}", path=str(folder)) from error
         first = not (folder / "lock").exists()
-        self._lock = _lock(folder / "lock")
+        self._lock = take_lock(folder / "lock")
         try:
             drop_unfinished(folder)
             self._open_files()
             if not found:
-                self._probe()
+                if not self._files:  # a file system that refuses direct I/O shows before anything is kept
+                    self._add_file()
                 write_identity(folder, identity)
             elif found.format != identity.format:
                 # Before the index: a program that knows the older format alone must not open a newer index.
@@ -160,8 +162,7 @@ class Volume:
 
     def _take(self, count: int) -> Place:
         for i, file in enumerate(self._files):
-            slot = file.runs.take(count)
-            if slot is not None:
+            if (slot := file.runs.take(count)) is not None:
                 return Place(i, slot)
         self._grow(count)
         slot = self._files[-1].runs.take(count)
@@ -241,11 +242,6 @@ class Volume:
             if found < slots * self._slot_nbytes:
                 pages.grow(slots * self._slot_nbytes)
 
-    def _probe(self) -> None:
-        """Creates the first data file: a file system that refuses direct I/O shows before anything is kept."""
-        if not self._files:
-            self._add_file()
-
     def _add_file(self) -> None:
         path = self._path(len(self._files))
         pages = PageFile.open(path, create=True, direct=self.direct, syscalls=self._syscalls)
@@ -261,12 +257,9 @@ class Volume:
         if self._quota_nbytes is not None:
             left = self._quota_nbytes // self._slot_nbytes - sum(f.runs.slots for f in self._files)
             if left < count:
-                raise QuotaExceeded(
-                    self._path(len(self._files) - 1),
-                    needed=count * self._slot_nbytes,
-                    free=self.free_nbytes + max(0, left) * self._slot_nbytes,
-                    quota=self._quota_nbytes,
-                )
+                path, needed = self._path(len(self._files) - 1), count * self._slot_nbytes
+                free = self.free_nbytes + max(0, left) * self._slot_nbytes
+                raise QuotaExceeded(path, needed=needed, free=free, quota=self._quota_nbytes)
             step = min(step, left)
         for slots in (step, count):
             try:
@@ -279,18 +272,11 @@ class Volume:
                 return
 
     def _reserve_known(self) -> None:
-        known: set[tuple[Place, bytes, int]] = set()
-        for name in self.index.names():
-            record = self.index.find(name)
-            if record is None:
-                raise VolumeDamaged(f"the index lists sequence {name!r} and does not find it", path=str(self.folder))
-            for place, tag in _places(record):
-                claim = (place, tag, len(record.heads))
-                if tag and claim in known:
-                    self.hold(place)
-                else:
-                    self._reserve(place, len(record.heads))
-                    known.add(claim)
+        for claim in claims(self.index, self.folder):
+            if claim.shared:
+                self.hold(claim.place)
+            else:
+                self._reserve(claim.place, claim.slots)
 
     def _reserve(self, place: Place, count: int) -> None:
         """The index names this run of slots; files that a crash left shorter grow again."""
@@ -311,29 +297,3 @@ class Volume:
             runs.reserve(place.slot, count)
         except ValueError as error:
             raise VolumeDamaged(f"two sequences claim the same pages: {error}", path=str(self.folder)) from error
-
-
-def _places(record: SequenceRecord) -> list[tuple[Place, bytes]]:
-    """Each with the tag of those who may share it; a partial unit is nobody else's."""
-    tails = [(record.tail.place, b"")] if record.tail else []
-    return [*zip(record.groups, record.tags, strict=True), *tails]
-
-
-def _lock(path: Path) -> int:
-    """The open, locked file; the lock goes when it is closed or the process dies."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StorageError(f"cannot be opened: {error.strerror}", path=str(path)) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    except BlockingIOError:
-        text = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-        os.close(fd)
-        raise VolumeBusy(str(path.parent), int(text) if text.isdigit() else 0) from None
-    except OSError as error:
-        os.close(fd)
-        raise StorageError(f"cannot be locked: {error.strerror}", path=str(path)) from error
-    return fd
