@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import mmap
 import os
 import threading
 from collections.abc import Callable
@@ -17,8 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
+from nearkv_driver.aligned_memory import aligned_buffer, page_aligned
 from nearkv_driver.checksum import crc32c, page_crcs
 from nearkv_driver.errors import DirectIoUnavailable, StorageError
 from nearkv_driver.filesystem import filesystem_of
@@ -27,25 +25,9 @@ from nearkv_driver.regmap import PAGE_BYTES
 from nearkv_driver.syscalls import Syscalls, SystemCalls
 from nearkv_driver.transport import Bytes
 
-__all__ = ["PageFile", "aligned_buffer", "ask_for_huge_pages", "crc32c", "page_crcs"]
+__all__ = ["PageFile", "aligned_buffer", "crc32c", "page_crcs"]
 
 _log = logging.getLogger(__name__)
-
-
-def aligned_buffer(nbytes: int) -> memoryview:
-    """Zeroed, writable, page-aligned memory; freed with its last view."""
-    if nbytes <= 0:
-        raise ValueError(f"a buffer of {nbytes} bytes; it has at least 1")
-    memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    ask_for_huge_pages(memory)
-    return memoryview(memory)[:nbytes]
-
-
-def ask_for_huge_pages(memory: mmap.mmap) -> None:
-    """A direct read into huge pages reaches the drive in fewer, larger pieces (benchmarks/volume_read.py). Without
-    them everything works the same, only slower, so a kernel that has none is no error."""
-    with suppress(OSError):
-        memory.madvise(mmap.MADV_HUGEPAGE)
 
 
 class PageFile:
@@ -141,7 +123,7 @@ class PageFile:
 
     def read_into(self, view: memoryview, offset: int) -> None:
         """Fills `view`, whose memory is page-aligned, from `offset`; short reads are completed."""
-        data = _aligned(view)
+        data = page_aligned(view)
         if data is None:
             raise ValueError("the memory to read into is not page-aligned; use aligned_buffer or a P2P view")
         _pages("offset", offset)
@@ -180,7 +162,7 @@ class PageFile:
             raise ValueError(f"{source.nbytes} bytes at {offset} pass the end of {self.path} at {self._grown}; grow it")
         if self._unsynced:
             raise StorageError(self._unsynced, path=self.path, offset=offset, nbytes=source.nbytes)
-        pages = _aligned(source)
+        pages = page_aligned(source)
         if pages is None:
             pages = aligned_buffer(source.nbytes)
             pages[:] = source
@@ -294,14 +276,6 @@ def _uninterrupted(call: Callable[[], object]) -> object:
 def _pages(what: str, nbytes: int) -> None:
     if nbytes < 0 or nbytes % PAGE_BYTES:
         raise ValueError(f"{what} = {nbytes}; it must be a multiple of {PAGE_BYTES}, not negative")
-
-
-def _aligned(view: memoryview) -> memoryview | None:
-    """The bytes of a view whose memory begins at a page, else None."""
-    data = view.cast("B")
-    if data.nbytes and np.frombuffer(data, np.uint8).ctypes.data % PAGE_BYTES:
-        return None
-    return data
 
 
 def _name(error: OSError) -> str:

@@ -12,8 +12,8 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 
 import numpy as np
+from nearkv_driver.aligned_memory import ask_for_huge_pages
 from nearkv_driver.errors import BufferMisuse, OutOfDeviceMemory
-from nearkv_driver.pagestore import ask_for_huge_pages
 from nearkv_driver.transport import Bank, Bytes
 from numpy.typing import NDArray
 

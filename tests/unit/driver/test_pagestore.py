@@ -266,16 +266,6 @@ def test_a_closed_file_is_refused(file: PageFile) -> None:
             call()
 
 
-@pytest.mark.parametrize("nbytes", [1, 4096, 5000])
-def test_aligned_buffers(nbytes: int) -> None:
-    view = aligned_buffer(nbytes)
-    assert view.nbytes == nbytes
-    assert np.frombuffer(view, np.uint8).ctypes.data % PAGE == 0
-    assert bytes(view) == bytes(nbytes)
-    with pytest.raises(ValueError, match="0 bytes"):
-        aligned_buffer(0)
-
-
 def test_the_file_system_is_named(tmp_path: Path) -> None:
     assert filesystem_of("/proc/self") == "proc"
     assert filesystem_of(tmp_path / "not" / "there") == "unknown"
