@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from nearkv.card_sequence import CardSequence
 from nearkv.card_store import CardStore, Rows
+from nearkv.group_sharing import may_write, share
 from nearkv.layout import ModelLayout
 from nearkv.pages import extents, pieces, whole_units
 from nearkv.token_ids import cut, pack
@@ -190,7 +191,7 @@ def clone(card: CardStore, sequence: CardSequence, name: str, used_ns: int) -> i
             card.volume.release(place, heads)
         raise
     for place in groups[:full]:
-        card.share(place)
+        share(card.volume, card.sequences, place, layout.extent_tokens)
     return number
 
 
@@ -200,7 +201,7 @@ def own_group(card: CardStore, sequence: CardSequence, tokens: int) -> None:
     number = sequence.groups_of(tokens) - 1
     if sequence.record is None or tokens % card.layout.extent_tokens == 0:
         return
-    if card.may_write(sequence, sequence.groups[number], tokens):
+    if may_write(card.volume, sequence, sequence.groups[number], tokens):
         return
     old, heads = sequence.groups[number].place, len(sequence.heads)
     place = card.volume.take(heads)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nearkv.card_sequence import CardSequence, Group
 from nearkv.card_thread import CardThread
 from nearkv.extents import ExtentRun
+from nearkv.group_sharing import may_write
 from nearkv.layout import ModelLayout
 from nearkv.pages import WHOLE, GroupMap, Piece, Stripe, extents
 from nearkv.residency import Residency
@@ -58,9 +59,7 @@ class CardStore:
         self.ring = StagingRing(device, options, p2p=p2p)
         self.reader = WaveReader(volume, self.ring, layout, options, record=record_read)
         self.sequences: list[CardSequence] = []
-        self.payload_written_nbytes = 0
-        self.read_back_nbytes = 0
-        self.bounce_nbytes = 0
+        self.payload_written_nbytes = self.read_back_nbytes = self.bounce_nbytes = 0
         self.endurance_nbytes = 0  # what the drive is rated to take in its life; 0 where that is not known
         self._staging = aligned_buffer(PAGE_BYTES)
 
@@ -76,7 +75,15 @@ class CardStore:
             try:
                 tail = self.residency.before_extents(lambda: self.device.alloc(nbytes), self._other_nbytes)
             except OutOfDeviceMemory as error:
-                raise self._full("the tail of a new sequence", error) from error
+                needed, available = error.needed, error.available
+                raise OutOfDeviceMemory(
+                    f"card memory is full: the tail of a new sequence needs {needed} bytes in one piece, {available} "
+                    "are free; free sequences, add cards, or give an emulated card more memory by dram= in its URL",
+                    card=self.device.url,
+                    bank=error.bank,
+                    needed=needed,
+                    available=available,
+                ) from error
         table = SegmentTable(layout, len(heads), tail.address if tail else 0, rows)
         sequence = CardSequence(heads, GroupMap(layout, len(heads)), tail, table, stripe)
         self.sequences.append(sequence)
@@ -101,7 +108,7 @@ class CardStore:
         stored, size = sequence.table.stored, self.layout.extent_tokens
         if tokens > stored and sequence.groups and stored // size == sequence.groups[-1].first // size:
             group = sequence.groups[-1]
-            if group.first <= stored and not self.may_write(sequence, group, stored):
+            if group.first <= stored and not may_write(self.volume, sequence, group, stored):
                 self.attach(sequence, None, stored)
             elif group.first <= stored:
                 group.writer = sequence
@@ -126,30 +133,6 @@ class CardStore:
         """Gives back all groups from number `groups` on; the index must not name them any more."""
         while len(sequence.groups) > groups:
             self._leave(sequence, sequence.groups.pop(), keep_pages=False)
-
-    def may_write(self, sequence: CardSequence, group: Group, stored: int) -> bool:
-        """Whether the sequence, which has `stored` tokens, may write what follows them into the group."""
-        if self.volume.users(group.place) > 1:  # the index keeps pages for a name that is not open, or open elsewhere
-            return group.writer is sequence and stored >= group.frozen
-        return group.users == 1 or (group.writer in (sequence, None) and stored >= group.frozen)
-
-    def share(self, place: Place) -> None:
-        """One more name in the index has the full extent at `place`: whoever has it open writes there no more."""
-        self.volume.hold(place)
-        for group in {id(group): group for s in self.sequences for group in s.groups if group.place == place}.values():
-            group.frozen = group.first - group.first % self.layout.extent_tokens + self.layout.extent_tokens
-
-    def fork(self, sequence: CardSequence) -> CardSequence:
-        """A sequence without a name that shares the groups of this one, whose layers all hold the same whole units. Its
-        tail is empty."""
-        child = self.add(sequence.heads, sequence.stripe)
-        child.table.copy_stored(sequence.table)
-        stored, size = sequence.table.stored, self.layout.extent_tokens
-        child.groups.extend(sequence.groups[: sequence.groups_of(stored)])
-        for group in child.groups:
-            group.users += 1
-            group.frozen = max(group.frozen, min(stored, group.first - group.first % size + size))
-        return child
 
     def replace(self, sequence: CardSequence, number: int, place: Place) -> None:
         """Group `number` lies at `place` from now on, where the caller has written its bytes; card memory gets them, if
@@ -180,7 +163,7 @@ class CardStore:
             group.overwrite(layer, piece)
             self.crcs_of(group, layer, piece)[...] = page_crcs(view).reshape(heads, 2, -1).transpose(0, 2, 1)
             start = 0
-            for offset, nbytes in self.spans(sequence, layer, piece):
+            for offset, nbytes in sequence.map.spans(layer, piece):
                 self.volume.write(group.place, offset, view[start : start + nbytes])
                 start += nbytes
         self.payload_written_nbytes += heads * 2 * tokens * self.layout.head_size * 2
@@ -188,7 +171,7 @@ class CardStore:
     def load(self, sequence: CardSequence, layer: int, first: int, tokens: int) -> None:
         """Whole units of extents that have card memory, from the volume into it, by P2P unless the card has none."""
         for group, piece in self.placed(sequence, first, first + tokens):
-            for offset, nbytes in self.spans(sequence, layer, piece):
+            for offset, nbytes in sequence.map.spans(layer, piece):
                 self._load(group, offset, nbytes)
 
     def load_group(self, sequence: CardSequence, extent: int) -> None:
@@ -212,7 +195,7 @@ class CardStore:
         for group, piece in self.placed(sequence, first, first + tokens):
             block, view = self._stage((heads, 2, piece.tokens, self.layout.d_pad))
             start = 0
-            for offset, nbytes in self.spans(sequence, layer, piece):
+            for offset, nbytes in sequence.map.spans(layer, piece):
                 self.volume.read_into(group.place, offset, view[start : start + nbytes])
                 start += nbytes
             found = page_crcs(view).reshape(heads, 2, -1).transpose(0, 2, 1)
@@ -307,17 +290,6 @@ class CardStore:
         """Card memory beside extents."""
         return self.ring.nbytes + sum(s.tail_slots.nbytes for s in self.sequences if s.tail_slots is not None)
 
-    def spans(self, sequence: CardSequence, layer: int, piece: Piece) -> Iterator[tuple[int, int]]:
-        """(offset in the group, bytes) of a layer's rows of all heads, in the order of a block of rows."""
-        heads = len(sequence.heads)
-        if piece.tokens == self.layout.extent_tokens:
-            yield sequence.map.offset(layer, 0), heads * self.layout.extent_nbytes
-            return
-        for head in range(heads):
-            for value in (False, True):
-                offset = sequence.map.offset(layer, head, value=value, token=piece.first)
-                yield offset, piece.tokens * self.layout.row_nbytes
-
     def _stage(self, shape: tuple[int, ...]) -> tuple[Rows, memoryview]:
         """Page-aligned memory as rows and as bytes; the same memory at every call."""
         nbytes = int(np.prod(shape)) * 2
@@ -325,13 +297,3 @@ class CardStore:
             self._staging = aligned_buffer(nbytes)
         view = self._staging[:nbytes]
         return np.frombuffer(view, np.float16).reshape(shape), view
-
-    def _full(self, what: str, error: OutOfDeviceMemory) -> OutOfDeviceMemory:
-        return OutOfDeviceMemory(
-            f"card memory is full: {what} needs {error.needed} bytes in one piece, {error.available} are free; "
-            "free sequences, add cards, or give an emulated card more memory by dram= in its URL",
-            card=self.device.url,
-            bank=error.bank,
-            needed=error.needed,
-            available=error.available,
-        )

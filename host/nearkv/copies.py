@@ -15,6 +15,7 @@ from nearkv.card_index import clone
 from nearkv.card_store import CardStore
 from nearkv.checks import check_name
 from nearkv.errors import UserError
+from nearkv.group_sharing import share
 from nearkv.layout import ModelLayout
 from nearkv.sequence import SequenceState
 from nearkv.token_ids import agreed, common
@@ -132,4 +133,4 @@ def _begin(card: CardStore, layout: ModelLayout, donor: SequenceRecord, name: st
     )
     card.volume.index.insert(record)
     for place in record.groups:
-        card.share(place)
+        share(card.volume, card.sequences, place, layout.extent_tokens)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from nearkv import spill
 from nearkv.errors import UserError
+from nearkv.group_sharing import inherit
 from nearkv.layout import ModelLayout
 from nearkv.sequence import Part, SequenceState
 from nearkv.tail import Tail, WriteBuffer
@@ -30,7 +31,9 @@ def fork(parent: SequenceState, sequence: int, layout: ModelLayout, buffer: Writ
     child = SequenceState(sequence, None, tail, ())
     try:
         for part in parent.parts:
-            parts.append(Part(part.number, part.card, part.card.fork(part.data)))
+            data = part.card.add(part.data.heads, part.data.stripe)
+            parts.append(Part(part.number, part.card, data))
+            inherit(part.data, data, layout.extent_tokens)
         child.parts = tuple(parts)
         for layer in range(layout.layers):
             first, end = parent.tail.stored[layer], parent.tail.end[layer]

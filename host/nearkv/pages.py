@@ -83,6 +83,16 @@ class GroupMap:
         extent = (layer * self.heads + head) * self.layout.extent_nbytes
         return extent + (self.layout.extent_nbytes // 2 if value else 0) + token * self.layout.row_nbytes
 
+    def spans(self, layer: int, piece: Piece) -> Iterator[tuple[int, int]]:
+        """(offset in the group, bytes) of a layer's rows of all heads, in the order of a block of rows."""
+        if piece.tokens == self.layout.extent_tokens:
+            yield self.offset(layer, 0), self.heads * self.layout.extent_nbytes
+            return
+        for head in range(self.heads):
+            for value in (False, True):
+                offset = self.offset(layer, head, value=value, token=piece.first)
+                yield offset, piece.tokens * self.layout.row_nbytes
+
     def crc_offset(self, layer: int, head: int) -> int:
         """Of an extent's checksums in the group's array: 8 bytes (K, V) per page."""
         return (layer * self.heads + head) * self.layout.extent_pages * 8

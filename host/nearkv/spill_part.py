@@ -121,7 +121,7 @@ class PartSpill:
         last: Move | None = None
         for block in self._blocks:
             start = block.start
-            for offset, nbytes in self.card.spans(self.data, block.layer, block.piece):
+            for offset, nbytes in self.data.map.spans(block.layer, block.piece):
                 if last is not None and last.group is block.group and last.offset + last.nbytes == offset:
                     last = Move(block.group, last.offset, last.start, last.nbytes + nbytes)
                 else:
