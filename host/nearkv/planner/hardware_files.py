@@ -11,12 +11,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nearkv_driver.bounded_file import TEXT_NBYTES_MAX, FileRefused, read_file
+
 from nearkv.errors import UserError, one_line
 from nearkv.planner.hardware import Card, Checked, Drive, Gpu, Host, RowTable, SizeTable
 from nearkv.planner.units import NUMBER, RATE, SIZE, Kind, parse
 
 KINDS: Mapping[str, type[Checked]] = {"drive": Drive, "card": Card, "gpu": Gpu, "host": Host}
-_NBYTES_MAX = 1 << 20
 
 Part = TypeVar("Part", Drive, Card, Gpu, Host)
 
@@ -32,12 +33,9 @@ def load(name: str, kind: type[Part]) -> Part:
     if name.endswith(".toml"):
         path = Path(name)
         try:
-            with path.open("rb") as file:
-                data = file.read(_NBYTES_MAX + 1)
-        except OSError as error:
-            raise UserError(f"hardware file {name}: {one_line(error)}") from error
-        if len(data) > _NBYTES_MAX:
-            raise UserError(f"hardware file {name}: more than {_NBYTES_MAX} bytes")
+            data = read_file(path, TEXT_NBYTES_MAX)
+        except FileRefused as error:
+            raise UserError(f"hardware file {name} {error.reason}") from error
         return _part(_toml(data, name), kind, path.stem, path.parent)
     if name not in names(kind):
         raise UserError(f"no {_word(kind)} is called {name!r}; known: {', '.join(names(kind))}; or give a .toml file")

@@ -16,6 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from nearkv_driver.bounded_file import FileRefused, read_file
+
 from nearkv.errors import UserError, one_line
 
 _COUNT_MAX = 1 << 24
@@ -138,16 +140,10 @@ def find_model(name: str) -> ModelShape:
     elif not name.endswith(".json"):
         raise UserError(f"no model is called {name!r}; known: {', '.join(known)}; or give a folder with a config.json")
     try:
-        with path.open("rb") as file:
-            data = file.read(_CONFIG_NBYTES_MAX + 1)
-        if len(data) > _CONFIG_NBYTES_MAX:
-            raise UserError(f"{path}: more than {_CONFIG_NBYTES_MAX} bytes, which is no model configuration")
-        config = json.loads(data.decode("utf-8"))
-    except OSError as error:
-        raise UserError(f"model {name}: {one_line(error)}") from error
+        config = json.loads(read_file(path, _CONFIG_NBYTES_MAX).decode("utf-8"))
+    except FileRefused as error:
+        raise UserError(f"model configuration {path} {error.reason}") from error
     except (ValueError, RecursionError) as error:
-        if isinstance(error, UserError):
-            raise
         raise UserError(f"{path}: not JSON: {one_line(error)}") from error
     return from_config(config, Path(os.path.abspath(path)).parent.name if path.name == "config.json" else path.stem)
 

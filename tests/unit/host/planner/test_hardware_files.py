@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,22 @@ def test_bad_files_are_refused_by_name(tmp_path: Path, text: str, named: str) ->
     path.write_text(text)
     with pytest.raises(UserError, match=named):
         load(str(path), Drive)
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_file_is_refused_without_reading(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would wait for ever."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "folder.toml").mkdir()
+    (tmp_path / "device.toml").symlink_to("/dev/zero")
+    (tmp_path / "large.toml").write_bytes(b"#" * ((1 << 20) + 1))
+    for name in ("pipe", "folder", "device"):
+        with pytest.raises(UserError, match=f"hardware file .*{name}.toml is no regular file"):
+            load(str(tmp_path / f"{name}.toml"), Drive)
+    with pytest.raises(UserError, match=r"large.toml has 1,048,577 bytes; at most 1,048,576 are read"):
+        load(str(tmp_path / "large.toml"), Drive)
+    with pytest.raises(UserError, match="cannot be read"):
+        load("nul\0.toml", Drive)
 
 
 GPU = (

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,18 @@ def test_no_such_model(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match="not JSON"):
         find_model(str(tmp_path))
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_file_is_refused_without_reading(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would wait for ever."""
+    os.mkfifo(tmp_path / "config.json")
+    (tmp_path / "device.json").symlink_to("/dev/zero")
+    for name in (tmp_path, tmp_path / "device.json"):
+        with pytest.raises(UserError, match=r"model configuration .*\.json is no regular file"):
+            find_model(str(name))
+    with pytest.raises(UserError, match="cannot be read"):
+        find_model("nul\0.json")
 
 
 def test_experts_that_a_batch_needs() -> None:
