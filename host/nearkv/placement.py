@@ -29,7 +29,7 @@ def shares(loads: Sequence[float], kv_heads: int, *, split: bool = True) -> list
 
     Heads stay whole unless there are fewer pairs than cards: then, with `split`, extents go to cards by turns.
     """
-    count = _stripes(len(loads), kv_heads) if split and sum(loads) + kv_heads < len(loads) else 1
+    count = stripes(len(loads), kv_heads) if split and sum(loads) + kv_heads < len(loads) else 1
     now, found = list(loads), []
     for first in range(count):
         stripe = Stripe(first, count) if count > 1 else WHOLE
@@ -40,8 +40,9 @@ def shares(loads: Sequence[float], kv_heads: int, *, split: bool = True) -> list
     return found
 
 
-def _stripes(cards: int, kv_heads: int) -> int:
-    """The number of stripes with which the card that has most has least; the smallest where several do."""
+def stripes(cards: int, kv_heads: int) -> int:
+    """Into how many stripes a sequence is split where all cards are free: the number with which the card that has most
+    has least; the smallest where several do."""
     return min(range(1, _STRIPES_MOST + 1), key=lambda n: (-(-kv_heads * n // cards) / n, n))
 
 

@@ -110,7 +110,7 @@ def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None 
         request_tokens_per_s=request_rate,
         kv_nbytes=stored,
         kv_per_drive=_per_drive(system, work, policy, alpha, stored, drives),
-        link_nbytes=_link(work, policy, alpha),
+        link_nbytes=_link(system, work, policy, alpha),
         media_nbytes=stored * (1 - places.resident) if drives else 0.0,
         watts=watts,
         joules_per_token=watts / tokens_per_s,
@@ -184,11 +184,11 @@ def grouped(busy: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def _link(work: Work, policy: Policy, alpha: float) -> float:
+def _link(system: System, work: Work, policy: Policy, alpha: float) -> float:
     """Bytes between where K and V lie and where the rest is computed, per step."""
     model = work.model
     if policy.place == NEAR:
-        pairs = work.batch * model.kv_heads * (1 - alpha)
+        pairs = sum(share.cards * share.pairs for share in shares(system, work, policy, alpha))
         near = pairs * sum(f(model, work.queries, policy) for f in (link_down, link_up))
         return model.layers * (near + alpha * work.batch * work.context * model.hidden * 2.0)
     if policy.place == GPU_ONLY:

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
+from nearkv.pages import Stripe, extents
+from nearkv.placement import stripes
 from nearkv.planner.models import ModelShape
 from nearkv.planner.system import APART, ONE, UNITS, Policy, System, Work
 
@@ -37,13 +40,31 @@ def shares(system: System, work: Work, policy: Policy, alpha: float) -> list[Sha
     pairs = round(work.batch * work.model.kv_heads * (1 - alpha))
     if pairs == 0:
         return []
-    if pairs < system.cards and policy.split_tokens:  # extents go to the cards by turns
-        each, rest = divmod(math.ceil(work.context / EXTENT), system.cards)
-        found = [Share(rest, pairs, (each + 1) * EXTENT), Share(system.cards - rest, pairs, each * EXTENT)]
-        return [share for share in found if share.cards and share.tokens]
+    if pairs < system.cards and policy.split_tokens:
+        return _split(system.cards, pairs, work.model.kv_heads, work.context)
     each, rest = divmod(pairs, system.cards)
     found = [Share(rest, each + 1, work.context), Share(system.cards - rest, each, work.context)]
     return [share for share in found if share.cards and share.pairs]
+
+
+def _split(cards: int, pairs: int, kv_heads: int, context: int) -> list[Share]:
+    """Pairs in the stripes that `placement` makes of them, which go to the cards by turns. `tokens` of a share are the
+    average of its stripes, whose lengths differ by an extent at most."""
+    count = stripes(cards, kv_heads)
+    whole = extents(context, EXTENT)
+    lengths = [Stripe(first, count).count(whole) * EXTENT for first in range(count)]
+    lengths[(whole - 1) % count] -= whole * EXTENT - context  # the last extent is not full
+    held = [[0, 0] for _ in range(cards)]  # stripes and tokens of each card
+    number = 0
+    for heads in [kv_heads] * (pairs // kv_heads) + [pairs % kv_heads]:
+        for tokens in lengths:
+            for card in range(number, number + heads):
+                if tokens:
+                    held[card % cards][0] += 1
+                    held[card % cards][1] += tokens
+            number += heads
+    alike = Counter((own, tokens) for own, tokens in held if own)
+    return [Share(number, own, tokens / own) for (own, tokens), number in alike.items()]
 
 
 def link_down(model: ModelShape, queries: int, policy: Policy) -> float:
