@@ -37,7 +37,11 @@ class OutputFile:
             with self._new.open("xb"):
                 if there is not None:
                     self._new.chmod(stat.S_IMODE(there.st_mode))
-        except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        except UserError:
+            raise
+        except OSError as error:  # without the new file's name, of which nobody knows
+            raise UserError(f"{self._what} {self._path}: {error.strerror or one_line(error)}") from error
+        except ValueError as error:  # a zero byte in the name
             raise UserError(f"{self._what} {self._path}: {one_line(error)}") from error
         return self
 
@@ -52,7 +56,7 @@ class OutputFile:
             write(self._new)
             self._new.replace(self._target)
         except OSError as error:
-            raise UserError(f"{self._what} {self._path}: {one_line(error)}") from error
+            raise UserError(f"{self._what} {self._path}: {error.strerror or one_line(error)}") from error
 
     def fill_text(self, text: str) -> None:
         self.fill(lambda path: path.write_text(text, encoding="utf-8"))
