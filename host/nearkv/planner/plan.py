@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from nearkv_driver.regmap import HEAD_SIZES, NEW_TOKENS_MAX, ROWS_MAX
 
+from nearkv.planner.hardware import Card, Drive, Gpu, Host
 from nearkv.planner.memory import Places, advice, place, plain_drives
 from nearkv.planner.prefill import Prefill, prefill
 from nearkv.planner.step import GPU, Step, simulate
@@ -16,6 +17,7 @@ from nearkv.planner.system import (
     HOST_DRAM,
     HOST_DRAM_GPU,
     NEAR,
+    OWN_DRIVES,
     POLICIES,
     Policy,
     System,
@@ -77,6 +79,18 @@ class Plan:
     @property
     def fits(self) -> bool:
         return self.places.fits and not kernel_refuses(self.work, self.policy)
+
+    @property
+    def without_power(self) -> tuple[str, ...]:
+        """Parts in use whose power is not given: they count as 0 W."""
+        return tuple(part.name for part in _parts(self.system, self.policy) if not part.power)
+
+    @property
+    def without_price(self) -> tuple[str, ...]:
+        """Parts in use whose price is not given: they count as 0 USD. A CPU that computes is part of the host."""
+        gpu = self.system.gpu
+        parts = _parts(self.system, self.policy)
+        return tuple(part.name for part in parts if not part.price and not (part is gpu and gpu.in_host_memory))
 
 
 def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None = None, *, trace: bool = False) -> Plan:
@@ -214,6 +228,16 @@ def _per_drive(system: System, work: Work, policy: Policy, alpha: float, stored:
     return (stored - x) * (most / whole if whole else 0.0) + x / drives
 
 
+def _parts(system: System, policy: Policy) -> tuple[Gpu | Host | Card | Drive, ...]:
+    """What draws power and was bought for a way to keep K and V."""
+    both = (system.gpu, system.host)
+    if policy.place == NEAR:
+        return (*both, system.card)
+    if not _drives(system, policy):
+        return both
+    return (*both, system.drive if policy.drives == OWN_DRIVES else system.card)
+
+
 def _watts(system: System, policy: Policy, step: Step) -> float:
     gpu = system.gpu
     share = min(1.0, step.busy[GPU] / step.seconds)
@@ -225,7 +249,7 @@ def _watts(system: System, policy: Policy, step: Step) -> float:
 
 
 def _usd(system: System, policy: Policy) -> float:
-    cards = policy.place == NEAR or (_drives(system, policy) and policy.drives != "drives")
+    cards = policy.place == NEAR or (_drives(system, policy) and policy.drives != OWN_DRIVES)
     storage = system.cards * system.card.price + system.host.chassis_price if cards else 0.0
     if not cards and _drives(system, policy):
         storage = system.drives * system.drive.price

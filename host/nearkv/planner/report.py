@@ -46,12 +46,15 @@ def rows(plan: Plan) -> list[Row]:
     table += [
         Row("over the link", f"{human_size(plan.link_nbytes)} per step"),
         Row("from the drives", f"{human_size(plan.media_nbytes)} per step"),
-        Row("energy", f"{plan.joules_per_token:.3g} J per token ({plan.watts:.0f} W)"),
+        Row(
+            "energy",
+            f"{plan.joules_per_token:.3g} J per token ({plan.watts:.0f} W)" + _lacks("power", plan.without_power),
+        ),
         Row("writes", _wear(plan)),
         Row(
             "cost",
             f"{plan.usd:,.0f} USD of hardware; {plan.usd_per_million:,.0f} USD per million new tokens, "
-            "prompts included",
+            "prompts included" + _lacks("price", plan.without_price),
         ),
     ]
     table += [Row(f"input: {name}", value) for name, value in inputs(plan)]
@@ -68,9 +71,8 @@ def comparison(plans: Sequence[Plan]) -> tuple[list[str], list[list[str]]]:
             f"{plan.tokens_per_s:.3g}" if plan.fits else f"({plan.tokens_per_s:.3g})",
             human_time(plan.step.seconds),
             plan.bottleneck,
-            f"{plan.joules_per_token:.3g}",
-            f"{plan.usd:,.0f}",
-            f"{plan.usd_per_million:,.0f}",
+            "not known" if plan.without_power else f"{plan.joules_per_token:.3g}",
+            *(["not known"] * 2 if plan.without_price else [f"{plan.usd:,.0f}", f"{plan.usd_per_million:,.0f}"]),
         ]
         for plan in plans
     ]
@@ -85,11 +87,14 @@ def verdict(plans: Sequence[Plan]) -> str:
     if not others:
         return "Nothing else here fits: near-data is the only way."
     fastest = max(others, key=lambda plan: plan.tokens_per_s)
+    unknown = sorted({name for plan in (first, *others) for name in plan.without_price})
     cheapest = min(others, key=lambda plan: plan.usd_per_million)
     speed = first.tokens_per_s / fastest.tokens_per_s
     told = f"{speed:.2f} times the speed of {place_name(fastest)}"
     if speed < 1:
         told = f"Near-data does not pay: {told}, which also fits"
+    if unknown:
+        return f"{told}; what a token costs is not compared, as no price is given for {', '.join(unknown)}."
     money = first.usd_per_million / cheapest.usd_per_million
     word = "costs" if money > 1 else "costs only"
     return f"{told}; a token {word} {money:.2f} times what it costs with {place_name(cheapest)}."
@@ -140,6 +145,8 @@ def document(plan: Plan) -> dict[str, Any]:
         "joules_per_token": plan.joules_per_token,
         "written_bytes_per_drive_and_day": plan.written_per_day,
         "drive_life_years": plan.life_years,
+        "without_power": list(plan.without_power),
+        "without_price": list(plan.without_price),
         "usd": plan.usd,
         "usd_per_million_tokens": plan.usd_per_million,
         "inputs": dict(inputs(plan)),
@@ -195,6 +202,11 @@ def _table(name: str, table: SizeTable | RowTable) -> list[str]:
         if pairs:
             told.append(f"{name}.{entry.name} " + "; ".join(f"{first(at)} {human_rate(rate)}" for at, rate in pairs))
     return told
+
+
+def _lacks(what: str, names: Sequence[str]) -> str:
+    """Behind a sum: what is missing in it."""
+    return f"; without {', '.join(names)}, whose {what} is not given" if names else ""
 
 
 def _wear(plan: Plan) -> str:

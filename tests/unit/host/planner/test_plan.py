@@ -282,6 +282,23 @@ def test_a_comparison_says_what_pays() -> None:
     assert all(len(line) == len(titles) for line in lines)
 
 
+def test_what_has_no_price_or_power_is_named_and_not_compared() -> None:
+    """As descriptions that calibrate writes have none."""
+    bare = changed(changed(system(), "card", power=0.0, price=0.0), "host", price=0.0)
+    found = compare(bare, Work(find_model("opt-66b"), 131072), NEARKV)
+    told = {row.name: row.value for row in rows(found[0])}
+    assert told["energy"].endswith(" W); without smartssd, whose power is not given")
+    assert told["cost"].endswith("prompts included; without xeon-h3, smartssd, whose price is not given")
+    assert document(found[0])["without_price"] == ["xeon-h3", "smartssd"]
+    assert comparison(found)[1][0][-3:] == ["not known"] * 3
+    assert verdict(found).endswith("; what a token costs is not compared, as no price is given for smartssd, xeon-h3.")
+    free = changed(changed(bare, "gpu", in_host_memory=True, memory=0.0, price=0.0), "drive", price=0.0)
+    assert "not compared" in verdict(compare(free, Work(find_model("smollm2-135m"), 1024), NEARKV))
+    assert plan().without_power == plan().without_price == ()
+    # The price of a CPU that computes is in the host's.
+    assert plan(at=system(gpu="cpu")).without_price == ()
+
+
 def test_the_table_shows_formula_and_inputs() -> None:
     told = {row.name: row.value for row in rows(plan())}
     assert "2 x 64 layers x 72 KV heads x 128 x 2 bytes = 2359296 bytes per token" in told["K and V"]
