@@ -80,10 +80,11 @@ def comparison(plans: Sequence[Plan]) -> tuple[list[str], list[list[str]]]:
 
 
 def verdict(plans: Sequence[Plan]) -> str:
-    """Whether the first plan, of cards, pays, in plain words."""
-    first, others = plans[0], [plan for plan in plans[1:] if plan.fits and plan.policy.place != NEAR]
+    """Whether cards pay, in plain words: those of the first plan of cards."""
+    first = next(plan for plan in plans if plan.policy.place == NEAR)
+    others = [plan for plan in plans if plan.fits and plan.policy.place != NEAR]
     if not first.fits:
-        return "It does not fit as asked."
+        return "It does not fit as asked." if first is plans[0] else f"With {place_name(first)} it does not fit."
     if not others:
         return "Nothing else here fits: near-data is the only way."
     fastest = max(others, key=lambda plan: plan.tokens_per_s)
@@ -91,6 +92,8 @@ def verdict(plans: Sequence[Plan]) -> str:
     cheapest = min(others, key=lambda plan: plan.usd_per_million)
     speed = first.tokens_per_s / fastest.tokens_per_s
     told = f"{speed:.2f} times the speed of {place_name(fastest)}"
+    if first is not plans[0]:
+        told = f"{place_name(first)} have {told}"
     if speed < 1:
         told = f"Near-data does not pay: {told}, which also fits"
     if unknown:

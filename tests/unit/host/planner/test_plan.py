@@ -278,6 +278,13 @@ def test_a_comparison_says_what_pays() -> None:
     # K and V of a small model lie in the GPU's memory, and nothing near a drive is as fast.
     small = compare(system(1), Work(find_model("smollm2-135m"), 2048, 1), NEARKV)
     assert verdict(small).startswith("Near-data does not pay")
+    # Whatever is asked for first, the sentence is about cards.
+    other = compare(system(), Work(find_model("opt-66b"), 131072), POLICIES["plain-ssd"])
+    assert verdict(other) == f"cards (nearkv) have {verdict(long)}"
+    at = system(1)
+    assert verdict(compare(at, Work(find_model("opt-175b"), 131072), POLICIES["host-ssd"])) == (
+        "With cards (nearkv) it does not fit."
+    )
     titles, lines = comparison(long)
     assert all(len(line) == len(titles) for line in lines)
 
