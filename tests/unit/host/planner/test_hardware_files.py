@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import os
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ def test_every_packaged_description_loads() -> None:
         assert found
         for name in found:
             assert load(name, kind).name == name
+
+
+def test_every_packaged_figure_says_where_it_comes_from() -> None:
+    """Behind it, or above the lists of a table."""
+    for file in files("nearkv.planner").joinpath("hardware").iterdir():
+        figures, _, tables = file.read_text(encoding="utf-8").partition("\n\n")
+        for line in figures.splitlines()[1:]:
+            name = line.partition(" ")[0]
+            assert name in ("#", "kind", "drive") or "  # " in line, f"{file.name}: {line}"
+        assert not tables or tables.startswith("# ")
 
 
 def test_a_file_of_the_user(tmp_path: Path) -> None:
