@@ -31,7 +31,9 @@ def rest_of_layer_s(gpu: Gpu, model: ModelShape, tokens: int) -> float:
     loaded = model.loaded_experts(tokens)
     if gpu.by_rows.layer:
         mlp = weights_s(gpu, tokens * model.active_experts / loaded, loaded * model.expert_parameters)
-        return weights_s(gpu, tokens, output) + mlp + gpu.layer_overhead / 2
+        always = weights_s(gpu, tokens, output) + weights_s(gpu, tokens, model.shared_parameters)
+        return always + mlp + gpu.layer_overhead / 2
+    output += model.shared_parameters
     work = 2 * tokens * (output + model.active_experts * model.expert_parameters)
     return products_s(gpu, work, 2 * (output + loaded * model.expert_parameters)) + gpu.layer_overhead / 2
 
@@ -55,6 +57,6 @@ def recompute_s(gpu: Gpu, model: ModelShape, share: float, batch: int, context: 
 
 def prefill_layer_s(gpu: Gpu, model: ModelShape, tokens: int, batch: int) -> float:
     """One layer over whole prompts: products of all tokens, attention over half of all pairs of tokens."""
-    active = model.attention_parameters + model.active_experts * model.expert_parameters
+    active = model.attention_parameters + model.shared_parameters + model.active_experts * model.expert_parameters
     flop = 2.0 * batch * tokens * active + 2.0 * batch * model.heads * model.head_size * tokens**2
     return products_s(gpu, flop, 2 * model.layer_parameters) + gpu.layer_overhead

@@ -43,13 +43,16 @@ _KEYS = {
     "intermediate": ("intermediate_size", "ffn_dim", "n_inner"),
     "vocab": ("vocab_size",),
 }
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_CACHING = ("full_attention", "sliding_attention")  # kinds of layers that keep K and V of heads
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """One decoder: `heads` query heads and `kv_heads` of `head_size`; an MLP of `mlp_matrices` per expert. `positions`:
-    tokens that it is made for, 0 where that is not known."""
+    """One decoder: `heads` query heads and `kv_heads` of `head_size`; an MLP of `mlp_matrices` per expert. `shared`:
+    columns of an MLP that all tokens use beside their experts. `positions`: tokens that it is made for, 0 where that is
+    not known. `window`: tokens that some layers look back at most, 0 where all see everything."""
 
     name: str
     layers: int
@@ -63,7 +66,9 @@ class ModelShape:
     tied: bool = False
     experts: int = 1
     active_experts: int = 1
+    shared: int = 0
     positions: int = 0
+    window: int = 0
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -71,7 +76,7 @@ class ModelShape:
             if entry.name in ("name", "tied"):
                 continue
             most = _LAYERS_MAX if entry.name == "layers" else _COUNT_MAX
-            least = 0 if entry.name == "positions" else 1
+            least = 0 if entry.name in ("shared", "positions", "window") else 1
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise UserError(
                     f"{self.name}: {entry.name} is {value!r}; a whole number from {least} to {most} is expected"
@@ -96,8 +101,13 @@ class ModelShape:
         return self.mlp_matrices * self.hidden * self.intermediate
 
     @property
+    def shared_parameters(self) -> int:
+        """Of the MLP beside the experts of one layer."""
+        return self.mlp_matrices * self.hidden * self.shared
+
+    @property
     def layer_parameters(self) -> int:
-        return self.attention_parameters + self.experts * self.expert_parameters
+        return self.attention_parameters + self.shared_parameters + self.experts * self.expert_parameters
 
     @property
     def embedding_parameters(self) -> int:
@@ -157,7 +167,7 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
     found = {
         field: next((text[key] for key in keys if text.get(key) is not None), None) for field, keys in _KEYS.items()
     }
-    experts = next((text[key] for key in ("num_local_experts", "num_experts") if text.get(key)), 1)
+    experts = next((text[key] for key in _EXPERTS if text.get(key)), 1)
     if experts != 1 and text.get("moe_intermediate_size") is not None:
         found["intermediate"] = text["moe_intermediate_size"]
     if found["intermediate"] is None and isinstance(found["hidden"], int):
@@ -168,6 +178,11 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
     if text.get("kv_lora_rank"):
         raise UserError(f"{name}: kv_lora_rank is {text['kv_lora_rank']!r}: what such a model caches is no K and V of "
                         "heads, which is all that is planned for")  # fmt: skip
+    kinds = text.get("layer_types")
+    odd = [kind for kind in kinds if kind not in _CACHING] if isinstance(kinds, list) else []
+    if odd:
+        raise UserError(f"{name}: layer_types has {odd[0]!r}: such a layer caches no K and V of heads, which are all "
+                        "that is planned for")  # fmt: skip
     positions = next((text[key] for key in _POSITIONS if text.get(key) is not None), 0)
     if isinstance(positions, int) and positions > _COUNT_MAX:
         positions = 0  # no limit that matters
@@ -184,8 +199,18 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
         tied=bool(text.get("tie_word_embeddings", True)),
         experts=experts,
         active_experts=text.get("num_experts_per_tok") or 1,
+        shared=_shared(text, found["intermediate"]) if experts != 1 else 0,
+        window=(text.get("sliding_window") or 0) if text.get("use_sliding_window", True) else 0,
         positions=positions,
     )
+
+
+def _shared(text: Mapping[str, Any], intermediate: Any) -> Any:
+    """Columns beside the experts: said by themselves (Qwen-MoE), or as a number of experts (DeepSeek-MoE, GLM)."""
+    columns, count = text.get("shared_expert_intermediate_size"), text.get("n_shared_experts")
+    if columns is None and isinstance(count, int) and isinstance(intermediate, int):
+        return count * intermediate
+    return columns or count or 0
 
 
 def _kv_heads(text: Mapping[str, Any], heads: Any) -> Any:

@@ -166,11 +166,14 @@ def kernel_refuses(work: Work, policy: Policy) -> list[str]:
 
 def notes(work: Work) -> list[str]:
     """What is odd about the work but changes no figure."""
-    positions, last = work.model.positions, work.context + work.output
-    if not positions or last <= positions:
-        return []
-    return [f"context {work.context} and {work.output} new tokens go beyond the {positions} positions that "
-            f"{work.model.name} is made for: sizes and times hold, what it would write may not"]  # fmt: skip
+    model, last, told = work.model, work.context + work.output, []
+    if model.positions and last > model.positions:
+        told.append(f"context {work.context} and {work.output} new tokens go beyond the {model.positions} positions "
+                    f"that {model.name} is made for: sizes and times hold, what it would write may not")  # fmt: skip
+    if model.window and last > model.window:
+        told.append(f"layers of {model.name} that look back {model.window} tokens read less than all: this plan is on "
+                    "the safe side, as it takes all layers to read everything")  # fmt: skip
+    return told
 
 
 def choose_alpha(system: System, work: Work, policy: Policy) -> tuple[float, Places]:

@@ -173,7 +173,7 @@ class _Run:
         model, gpu = scene.work.model, scene.system.gpu
         share = model.layer_parameters / model.parameters
         if model.experts > 1:  # experts that nobody asks for are not moved
-            used = model.attention_parameters
+            used = model.attention_parameters + model.shared_parameters
             used += model.loaded_experts(scene.work.batch * scene.work.queries) * model.expert_parameters  # type: ignore[assignment]
             share *= used / model.layer_parameters
         dram, drives = scene.places.dram * share, scene.places.drives * share

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from nearkv.errors import UserError
 from nearkv.planner.models import ModelShape, find_model, from_config
+from nearkv.planner.plan import notes
+from nearkv.planner.system import Work
 
 
 def shape(**changes: Any) -> ModelShape:
@@ -82,6 +84,9 @@ def test_an_explicit_head_size_counts(tmp_path: Path) -> None:
         ({"vocab_size": 10**12}, "vocab is 1000000000000"),
         ({"model_type": [], "vocab_size": 0}, "vocab is 0"),
         ({"kv_lora_rank": 512}, "kv_lora_rank is 512"),
+        ({"layer_types": ["full_attention", "linear_attention"]}, "layer_types has 'linear_attention'"),
+        ({"sliding_window": -1}, "window is -1"),
+        ({"num_experts": 4, "shared_expert_intermediate_size": "x"}, "shared is 'x'"),
     ],
 )
 def test_bad_configurations_are_refused_by_name(tmp_path: Path, config: Any, named: str) -> None:
@@ -119,6 +124,36 @@ def test_experts_that_a_batch_needs() -> None:
     assert mixtral.loaded_experts(1) == 2
     assert 7.8 < mixtral.loaded_experts(16) < 8
     assert shape().loaded_experts(1) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "billions", "active"),
+    [
+        # Qwen1.5-MoE-A2.7B, Qwen2-57B-A14B and DeepSeek-MoE-16B: parameters, and those that a token uses.
+        ({"model_type": "qwen2_moe", "hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 16,
+          "num_key_value_heads": 16, "intermediate_size": 5632, "moe_intermediate_size": 1408, "num_experts": 60,
+          "shared_expert_intermediate_size": 5632, "num_experts_per_tok": 4, "vocab_size": 151936}, 14.3, 2.7),
+        ({"model_type": "qwen2_moe", "hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28,
+          "num_key_value_heads": 4, "intermediate_size": 18944, "moe_intermediate_size": 2560, "num_experts": 64,
+          "shared_expert_intermediate_size": 20480, "num_experts_per_tok": 8, "vocab_size": 151936}, 57.4, 14),
+        ({"model_type": "deepseek", "hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16,
+          "num_key_value_heads": 16, "intermediate_size": 10944, "moe_intermediate_size": 1408, "n_routed_experts": 64,
+          "n_shared_experts": 2, "num_experts_per_tok": 6, "vocab_size": 102400}, 16.4, 2.8),
+    ],
+)  # fmt: skip
+def test_experts_that_all_tokens_share_count(config: dict[str, Any], billions: float, active: float) -> None:
+    model = from_config({**config, "tie_word_embeddings": False}, "m")
+    assert abs(model.parameters / 1e9 / billions - 1) < 0.04
+    used = model.attention_parameters + model.shared_parameters + model.active_experts * model.expert_parameters
+    assert abs((model.layers * used + model.embedding_parameters) / 1e9 / active - 1) < 0.08
+
+
+def test_windows_are_told_where_they_matter() -> None:
+    config = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 32000}
+    mistral = from_config({**config, "sliding_window": 4096}, "mistral")
+    assert notes(Work(mistral, 4032)) == []
+    assert "mistral that look back 4096 tokens read less" in notes(Work(mistral, 4096))[0]
+    assert from_config({**config, "sliding_window": 4096, "use_sliding_window": False}, "qwen").window == 0
 
 
 @pytest.mark.parametrize(
