@@ -194,7 +194,8 @@ class Host(Checked):
     """The machine around it. `uplink`: to all cards together. `drives_link`: to its plain drives together; `file_rate`:
     what a program gets from them through memory-mapped files. `attention`: FP16 K and V that the CPU attends to.
     `page_copy`: host time of one small transfer to a card where each buffer goes apart; `job`: of one (sequence, head)
-    in a message that holds all."""
+    in a message that holds all. `slots`: cards that a chassis takes; as many chassis as are needed are paid for.
+    0: one takes all."""
 
     name: str
     dram: float = quantity(SIZE, 1e6, 1e16)
@@ -209,3 +210,8 @@ class Host(Checked):
     price: float = dollars()
     chassis_price: float = dollars()
     job: float = quantity(TIME, 0.0, 1.0, default=0.0)
+    slots: float = quantity(NUMBER, 0.0, 4096.0, default=0.0)
+
+    def chassis(self, cards: int) -> int:
+        """How many chassis hold so many cards."""
+        return math.ceil(cards / self.slots) if self.slots else 1

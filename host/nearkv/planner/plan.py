@@ -164,9 +164,13 @@ def kernel_refuses(work: Work, policy: Policy) -> list[str]:
     return told
 
 
-def notes(work: Work) -> list[str]:
-    """What is odd about the work but changes no figure."""
+def notes(system: System, work: Work, policy: Policy) -> list[str]:
+    """What is odd about the question but changes no time."""
     model, last, told = work.model, work.context + work.output, []
+    many = system.host.chassis(system.cards) if policy.place == NEAR else 1
+    if many > 1:
+        told.append(f"{system.cards} cards need {many} chassis of {system.host.slots:g} slots: all are in the cost, "
+                    "but this plan has them share one uplink and knows nothing of their own power")  # fmt: skip
     if model.positions and last > model.positions:
         told.append(f"context {work.context} and {work.output} new tokens go beyond the {model.positions} positions "
                     f"that {model.name} is made for: sizes and times hold, what it would write may not")  # fmt: skip
@@ -253,7 +257,8 @@ def _watts(system: System, policy: Policy, step: Step) -> float:
 
 def _usd(system: System, policy: Policy) -> float:
     cards = policy.place == NEAR or (_drives(system, policy) and policy.drives != OWN_DRIVES)
-    storage = system.cards * system.card.price + system.host.chassis_price if cards else 0.0
+    chassis = system.host.chassis(system.cards) * system.host.chassis_price
+    storage = system.cards * system.card.price + chassis if cards else 0.0
     if not cards and _drives(system, policy):
         storage = system.drives * system.drive.price
     return system.host.price + system.gpu.price + storage

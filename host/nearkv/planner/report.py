@@ -19,7 +19,7 @@ def rows(plan: Plan) -> list[Row]:
     work, step = plan.work, plan.step
     table = [Row("fits", "yes" if plan.fits else "NO: the figures below are what it would be if it did")]
     table += [Row("what would help", sentence) for sentence in plan.advice]
-    table += [Row("note", sentence) for sentence in notes(work)]
+    table += [Row("note", sentence) for sentence in notes(plan.system, work, plan.policy)]
     table += [
         Row(
             "decode",
@@ -127,7 +127,7 @@ def document(plan: Plan) -> dict[str, Any]:
             {"place": n.place, "used_bytes": n.used, "room_bytes": n.room, "fits": n.fits} for n in plan.places.needs
         ],
         "advice": list(plan.advice),
-        "notes": notes(work),
+        "notes": notes(plan.system, work, plan.policy),
         "tokens_per_s": plan.tokens_per_s,
         "request_tokens_per_s": plan.request_tokens_per_s,
         "time_to_first_token_s": plan.prefill.seconds,
@@ -186,7 +186,7 @@ def figures(part: Checked) -> str:
         limits, value = entry.metadata.get("limits"), getattr(part, entry.name)
         if isinstance(value, (SizeTable, RowTable)):
             told += _table(entry.name, value)
-        if limits is None or (entry.name == "kernel_rate" and not value):  # 0: the RTL's cycles, which is no rate
+        if limits is None or (entry.name in ("kernel_rate", "slots") and not value):  # 0 is no figure there
             continue
         human = {id(RATE): human_rate, id(SIZE): human_size, id(TIME): human_time}.get(id(limits.kind))
         if limits.kind is COMPUTE:

@@ -10,7 +10,9 @@ import pytest
 from nearkv.errors import UserError
 from nearkv.planner.models import ModelShape, find_model, from_config
 from nearkv.planner.plan import notes
-from nearkv.planner.system import Work
+from nearkv.planner.system import NEARKV, Work
+
+from tests.support.planning import system
 
 
 def shape(**changes: Any) -> ModelShape:
@@ -151,8 +153,8 @@ def test_experts_that_all_tokens_share_count(config: dict[str, Any], billions: f
 def test_windows_are_told_where_they_matter() -> None:
     config = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 32000}
     mistral = from_config({**config, "sliding_window": 4096}, "mistral")
-    assert notes(Work(mistral, 4032)) == []
-    assert "mistral that look back 4096 tokens read less" in notes(Work(mistral, 4096))[0]
+    assert notes(system(), Work(mistral, 4032), NEARKV) == []
+    assert "mistral that look back 4096 tokens read less" in notes(system(), Work(mistral, 4096), NEARKV)[0]
     assert from_config({**config, "sliding_window": 4096, "use_sliding_window": False}, "qwen").window == 0
 
 

@@ -156,7 +156,7 @@ def test_doubling_each_figure_changes_a_plan(part: str) -> None:
     # Plain drives below their link, memory that holds neither K and V nor weights, cards that are read by the host too.
     base = changed(base, "card", link=20e9)
     base = changed(
-        changed(base, "host", drives_link=20e9, uplink=6e9, dram=150e9), "drive", p2p_read=0.0, p2p_write=0.0
+        changed(base, "host", drives_link=20e9, uplink=6e9, dram=150e9, slots=2), "drive", p2p_read=0.0, p2p_write=0.0
     )
     some = [
         replace(NEARKV, alpha=0.25),
@@ -287,6 +287,16 @@ def test_a_comparison_says_what_pays() -> None:
     )
     titles, lines = comparison(long)
     assert all(len(line) == len(titles) for line in lines)
+
+
+def test_more_cards_than_a_chassis_takes_need_more_of_them() -> None:
+    sixteen, more = plan(), plan(at=system(17))
+    assert more.usd - sixteen.usd == 2400 + 10000
+    told = document(more)["notes"]
+    assert any(note.startswith("17 cards need 2 chassis of 16 slots: all are in the cost") for note in told)
+    assert not any("chassis" in note for note in document(sixteen)["notes"])
+    assert plan(at=system(17, host="gen4-server")).usd - plan(at=system(host="gen4-server")).usd == 2400
+    assert plan(policy=POLICIES["plain-ssd"], at=system(17)).usd == plan(policy=POLICIES["plain-ssd"]).usd
 
 
 def test_what_has_no_price_or_power_is_named_and_not_compared() -> None:
