@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +29,9 @@ def command(
     output: Annotated[Path, typer.Argument(help="Folder for drive.toml, card.toml, gpu.toml and host.toml.")],
     folder: Annotated[Path, typer.Option(help="A folder on the drive to measure; 128 MiB are written there.")] = Path(),
     device: Annotated[str, typer.Option(help="Where the model would compute: auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads for torch. Default: as torch likes.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Threads for torch. Default: as torch likes.")
+    ] = None,
     cpu_time: Annotated[
         bool, typer.Option("--cpu-time", help="Time kernel and arithmetic by CPU time: for a machine with other work.")
     ] = False,
@@ -46,12 +49,31 @@ def run(output: Path, folder: Path, device: str, threads: int | None, clock: Clo
         raise UserError(f"folder {folder}: there is no such folder")
     with _refusing():
         place = find_device(device)
-    check_folder(output)
-    with Console(stderr=True).status("measuring") as status, _refusing(), quiet_transformers(), torch_threads(threads):
-        measured = measure(folder, place, clock, tell=lambda what: status.update(f"measuring: {what}"))
-    written = write(measured, output)
+    with _new_folder(output):
+        with (
+            Console(stderr=True).status("measuring") as status,
+            _refusing(),
+            quiet_transformers(),
+            torch_threads(threads),
+        ):
+            measured = measure(folder, place, clock, tell=lambda what: status.update(f"measuring: {what}"))
+        written = write(measured, output)
     Console(file=sys.stdout).print(two_columns([*_rows(measured), Row("written", ", ".join(map(str, written)))]))
     return 0
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[None]:
+    """The folder for what is measured; where nothing was, and it was not there before, it goes again."""
+    there = os.path.exists(folder)  # Path.exists raises where a name is too long
+    check_folder(folder)
+    try:
+        yield
+    except BaseException:
+        if not there:
+            with suppress(OSError):  # not empty
+                folder.rmdir()
+        raise
 
 
 @contextmanager

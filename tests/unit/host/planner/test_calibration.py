@@ -7,6 +7,7 @@ import errno
 import os
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from nearkv.cli import main
@@ -120,6 +121,7 @@ def test_drive_memory_and_kernel_are_measured_and_nothing_is_left(
         (["calibrate", "{work}/out", "--folder", "{work}/no"], "there is no such folder"),
         (["calibrate", "{work}/file/out"], "Not a directory"),
         (["calibrate", "{work}/out", "--threads", "0"], "threads"),
+        (["calibrate", "{work}/out", "--threads", "99999999999"], "'--threads'"),
     ],
 )
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], named: str) -> None:
@@ -127,6 +129,17 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments
     assert main([part.format(work=tmp_path) for part in arguments]) == 2
     assert named in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("error", "code"), [(UserError("the machine is too busy"), 2), (KeyboardInterrupt(), 130)])
+def test_a_measurement_that_fails_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
+) -> None:
+    monkeypatch.setattr("nearkv.cli.calibrate.measure", Mock(side_effect=error))
+    (tmp_path / "there").mkdir()
+    for name in ("out", "there"):
+        assert main(["calibrate", str(tmp_path / name), "--device", "cpu", "--folder", str(tmp_path)]) == code
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
 def test_a_device_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
