@@ -26,7 +26,10 @@ class FakeStore:
         self.rows[self._next] = {}
         return self._next
 
-    def length(self, sequence: int, layer: int) -> int:
+    def length(self, sequence: int, layer: int | None = None) -> int:
+        """Without a layer: tokens that all layers hold which hold any."""
+        if layer is None:
+            return min((held[0].shape[1] for held in self._of(sequence).values()), default=0)
         held = self._of(sequence).get(layer)
         return 0 if held is None else held[0].shape[1]
 

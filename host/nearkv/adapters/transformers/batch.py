@@ -117,6 +117,14 @@ class Batch:
             self._store.crop(sequence, int(count))
         self.columns = columns
 
+    def covered(self, columns: int) -> int:
+        """The most of the first `columns` columns whose visible tokens every layer of the store still has: fewer where
+        a crop was broken off."""
+        for sequence, shown in zip((self._sequences or ()) if columns else (), self._shown, strict=False):
+            counts = np.cumsum(shown[:columns])
+            columns = min(columns, int(np.searchsorted(counts, self._store.length(sequence), "right")))
+        return columns
+
     def select(self, rows: Sequence[int]) -> None:
         """These rows in this order; a row that stands there several times is copied, one that does not is freed."""
         if self._sequences is None or list(rows) == list(range(len(self._sequences))):

@@ -163,7 +163,7 @@ class NearStorageCache(Cache):
             layer.inexact_elements += sum(part.near_layers[i].inexact_elements for part in parts)
 
     def undo(self) -> None:
-        """A forward has failed: back to what all layers hold."""
+        """A forward or crop was broken off, wherever: back to what all layers hold."""
         self._undo()
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class NearStorageCache(Cache):
 
     def _undo(self) -> None:
         """Back to what all layers hold: the state before the forward that failed."""
-        columns = min(layer.columns for layer in self._near_layers)
+        columns = self._batch.covered(min(layer.columns for layer in self._near_layers))
         self._batch.crop(columns)
         self._set_columns(columns)
 

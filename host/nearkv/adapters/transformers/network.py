@@ -26,12 +26,15 @@ class SequenceNetwork:
 
     def __init__(self, model: Any, cache: NearStorageCache, store: KVStore, sequence: int) -> None:
         self._model, self._cache, self._store, self._sequence = model, cache, store, sequence
+        # A forward or crop has begun and not ended: some layers may hold more than others.
+        self._unsettled = False
         # transformers renamed it in 5.24 and warns of the old name.
         parameters = inspect.signature(model.forward).parameters
         self._keyword = "cache" if "cache" in parameters else "past_key_values"
 
     @property
     def cached(self) -> int:
+        self._settle()
         return self._cache.get_seq_length()
 
     @property
@@ -43,16 +46,27 @@ class SequenceNetwork:
 
     def crop(self, tokens: int) -> None:
         if (drop := self.cached - tokens) > 0:
+            self._unsettled = True
             self._cache.crop(-drop)
+            self._unsettled = False
 
     def forward(self, tokens: Sequence[int]) -> torch.Tensor:
         """Logits [vocabulary] after the last of the tokens, float32 on the CPU."""
+        self._settle()
         self._store.note(self._sequence, tokens)
         ids = torch.tensor([list(tokens)], dtype=torch.int64, device=self._model.device)
+        self._unsettled = True
         with torch.inference_mode():
             out = self._model(input_ids=ids, use_cache=True, logits_to_keep=1, **{self._keyword: self._cache})
         logits: torch.Tensor = out.logits[0, -1].to("cpu", torch.float32)
+        self._unsettled = False
         return logits
+
+    def _settle(self) -> None:
+        """What fails inside attention is undone there; Ctrl-C or trouble of the model may come between layers."""
+        if self._unsettled:
+            self._cache.undo()
+            self._unsettled = False
 
     def choose(self, scores: torch.Tensor, sampling: Sampling, position: int) -> int:
         """The most probable token (the first of several), or one drawn by a generator that only `sampling.seed` and
