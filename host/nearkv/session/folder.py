@@ -19,7 +19,7 @@ from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import Syscalls
 
 from nearkv.errors import UserError
-from nearkv.session.journal import Found, Journal, parse_journal, read_bytes, read_journal
+from nearkv.session.journal import Found, Journal, parse_journal, read_bytes, read_header, read_journal
 from nearkv.session.records import Header, Record
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_files import read_whole
@@ -142,6 +142,10 @@ class SessionFolder:
         entries = [_entry(path) for path in self._files(SUFFIX)]
         mine = [e for e in entries if e.found is None or tenant in (None, _header(e.found).tenant)]
         yield from sorted(mine, key=lambda e: (e.found is None, _header(e.found).name if e.found else ""))
+
+    def headers(self) -> list[Header]:
+        """Of all journals; StorageError for the first one whose header cannot be read. Reads no more than that."""
+        return [read_header(path) for path in self._files(SUFFIX)]
 
     def remove(self, name: str, tenant: str = DEFAULT_TENANT) -> Header | None:
         """The journal is gone, durably, when this returns; its K and V are the caller's to remove. None where it was

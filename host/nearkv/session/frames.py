@@ -69,6 +69,11 @@ def scan(data: bytes) -> Scan:
     return Scan(frames, rest, rest > 0 and _was_durable(data, end, len(frames)))
 
 
+def first(data: bytes) -> Frame | None:
+    """The frame that a journal begins with, if it is whole."""
+    return next(_follow(data), None)
+
+
 def _follow(data: bytes) -> Iterator[Frame]:
     offset = serial = 0
     while (frame := _at(data, offset)) is not None and frame.serial == serial:

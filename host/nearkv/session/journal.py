@@ -35,7 +35,7 @@ from nearkv.session.records import (
     replay,
 )
 from nearkv.volume_errors import VolumeDamaged
-from nearkv.volume_files import read_whole, unreadable
+from nearkv.volume_files import check_regular, read_whole, unreadable
 from nearkv.volume_identity import sync_folder
 
 T = TypeVar("T")
@@ -43,6 +43,9 @@ _log = logging.getLogger(__name__)
 
 # More than any session writes; a file that is larger is no journal.
 NBYTES_MAX = 1 << 28
+
+# More than a header has: its names are bounded.
+_HEADER_NBYTES_MAX = 1 << 16
 
 # In less there is no room for a crop, and the turn, prompt and token that give K and V to other tokens.
 _DOUBTFUL_NBYTES = 4 * frames.HEAD_NBYTES
@@ -65,6 +68,22 @@ def read_journal(path: Path, *, accept_damage: bool = False) -> Found:
     whose records make no session; StorageError where it cannot be read.
     """
     return _judge(path, read_bytes(path), accept_damage)[0]
+
+
+def read_header(path: Path) -> Header:
+    """The first record alone, whatever follows it; raises as `read_journal`."""
+    try:
+        check_regular(path)
+        with path.open("rb") as file:
+            frame = frames.first(file.read(_HEADER_NBYTES_MAX))
+        header = None if frame is None else decode(frame)
+    except OSError as error:
+        raise unreadable(path, error.errno or 0) from error
+    except JournalInvalid as error:
+        raise VolumeDamaged(f"not the journal of a session: {error}", path=str(path)) from error
+    if not isinstance(header, Header):
+        raise VolumeDamaged("not a journal: it has no header", path=str(path))
+    return header
 
 
 def parse_journal(path: Path, data: bytes) -> tuple[Found, list[Record]]:

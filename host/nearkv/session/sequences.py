@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from nearkv_driver.errors import DriverError
+from nearkv_driver.errors import DriverError, StorageError
 
 from nearkv.kvstore import KVStore
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
@@ -49,10 +49,10 @@ def drop_orphans(folder: SessionFolder, names: Iterable[str], delete: Callable[[
     found = [name for name in names if name.startswith(SEQUENCE_PREFIX)]
     if not found:
         return
-    entries = list(folder.entries())
-    if any(entry.found is None for entry in entries):
+    try:
+        known = {header.session for header in folder.headers()}
+    except StorageError:
         return  # what a journal that cannot be read names is not known
-    known = {e.found.state.header.session for e in entries if e.found and e.found.state.header}
     for name in found:
         if name.removeprefix(SEQUENCE_PREFIX) not in known:
             delete(name)

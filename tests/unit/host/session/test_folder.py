@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Salts of tenants: private, lasting, different, and refused when they are not whole."""
+"""Salts of tenants: private, lasting, different, and refused when they are not whole. Headers of journals, and what no
+journal names.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from nearkv.session.folder import SessionFolder
+from nearkv.session.records import Prompt, Sampling, Turn
+from nearkv.session.sequences import drop_orphans
 from nearkv.volume_errors import VolumeDamaged
 
 
@@ -26,3 +30,34 @@ def test_a_salt_of_another_size_is_refused(tmp_path: Path, nbytes: int) -> None:
     path.write_bytes(bytes(nbytes))
     with pytest.raises(VolumeDamaged, match=f"has {nbytes} bytes, not 32"):
         SessionFolder(tmp_path).salt("a")
+
+
+def test_headers_are_read_whatever_follows_them(tmp_path: Path) -> None:
+    folder = SessionFolder(tmp_path)
+    assert folder.headers() == []
+    made = []
+    for name in ("a", "\u00e9" * 100):
+        journal, header = folder.create(name, "m", tenant="x" * 200)
+        made.append(header.session)
+        with journal:
+            journal.append(Turn(Sampling(), 9))
+            journal.append(Prompt(tuple(range(9999))))
+    path = folder.path_of("a", "x" * 200)
+    path.write_bytes(path.read_bytes()[:-20000] + b"x" * 20000)
+    assert sorted(header.session for header in folder.headers()) == sorted(made)
+    for data, text in ((b"", "it has no header"), (b"x" * 99, "it has no header")):
+        path.write_bytes(data)
+        with pytest.raises(VolumeDamaged, match=text):
+            folder.headers()
+
+
+def test_k_and_v_go_only_where_every_header_can_be_read(tmp_path: Path) -> None:
+    folder, gone = SessionFolder(tmp_path), []
+    journal, header = folder.create("a", "m")
+    journal.close()
+    names = [f"session:{header.session}", "session:feed", "another"]
+    drop_orphans(folder, names, gone.append)
+    assert gone == ["session:feed"]
+    (tmp_path / "sessions" / "b.journal").write_bytes(b"")
+    drop_orphans(folder, names, gone.append)
+    assert gone == ["session:feed"]
