@@ -223,3 +223,16 @@ def test_the_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     out = capsys.readouterr().out
     assert "Paris" in out
     assert "host offload would have moved" in out
+
+
+def test_ctrl_c_while_the_program_is_being_loaded_ends_it_quietly(tmp_path: Path) -> None:
+    prelude = """
+import sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+"""
+    done = run(tmp_path, "--version", prelude=prelude)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -6,6 +6,20 @@ and an exit code: 1 a check of `doctor` failed, 2 bad input, 3 trouble with a ca
 130 Ctrl-C, 141 nobody reads the output any more, 143 asked to end.
 """
 
-from nearkv.cli.entry import main
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nearkv.cli.exit_codes import INTERRUPTED
 
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command (`sys.argv` unless given); returns the exit code."""
+    try:
+        # Not above: it takes half a second, in which Ctrl-C ends the program without a traceback too.
+        from nearkv.cli.entry import main as run
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return run(arguments)

@@ -17,10 +17,9 @@ import typer
 from nearkv_driver.errors import DirectIoUnavailable, DriverError
 
 from nearkv.cli import build, calibrate, doctor, generate, plan, sessions, xclbin, xrt_emulate
+from nearkv.cli.exit_codes import BAD_INPUT, CARD_TROUBLE, CLOSED_OUTPUT, INTERRUPTED
 from nearkv.cli.run import Run
 from nearkv.errors import UserError, one_line
-
-BAD_INPUT, CARD_TROUBLE, INTERRUPTED, CLOSED_OUTPUT = 2, 3, 130, 141
 
 app = typer.Typer(
     name="nearkv",
