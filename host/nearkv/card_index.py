@@ -204,20 +204,23 @@ def own_group(card: CardStore, sequence: CardSequence, tokens: int) -> None:
     if may_write(card.volume, sequence, sequence.groups[number], tokens):
         return
     old, heads = sequence.groups[number].place, len(sequence.heads)
+    tags = card.volume.index.load(sequence.record).tags
+    # Those that share the old place know it by this tag; a group that the index does not name has none.
+    tag = tags[number] if number < len(tags) else b""
     place = card.volume.take(heads)
     try:
         view = aligned_buffer(sequence.map.nbytes)
         card.volume.read_into(old, 0, view)
         card.volume.write(place, 0, view)
         card.volume.sync()
-        card.volume.index.move_group(sequence.record, number, place)
+        card.volume.index.move_group(sequence.record, number, place, secrets.token_bytes(8))
     except BaseException:
         card.volume.release(place, heads)
         raise
     try:
         card.replace(sequence, number, place)
     except BaseException:
-        card.volume.index.move_group(sequence.record, number, old)
+        card.volume.index.move_group(sequence.record, number, old, tag)
         card.volume.release(place, heads)
         raise
 

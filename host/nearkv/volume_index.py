@@ -125,12 +125,13 @@ class VolumeIndex:
             self._forget_tail(sequence)
             self._seal(sequence)
 
-    def move_group(self, sequence: int, extent: int, place: Place) -> None:
-        """The group's pages are at `place` now. Nothing happens to a group that the index does not name."""
+    def move_group(self, sequence: int, extent: int, place: Place, tag: bytes) -> None:
+        """The group's pages are at `place` now, which it shares with those of the same tag. Nothing happens to a group
+        that the index does not name."""
         with self._transaction():
             self._db.execute(
                 "UPDATE extent_groups SET file = ?, slot = ?, tag = ? WHERE sequence = ? AND extent = ?",
-                (place.file, place.slot, secrets.token_bytes(8), sequence, extent),
+                (place.file, place.slot, tag, sequence, extent),
             )
 
     def insert(self, record: SequenceRecord) -> int:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nearkv.card_store import CardStore
 from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
 from nearkv.volume_errors import VolumeDamaged
-from nearkv_driver.errors import StorageError
+from nearkv_driver.errors import DriverError, StorageError
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
 
@@ -176,6 +177,28 @@ def test_a_crop_of_the_first_owner_leaves_those_alone_that_share(mirror: Mirror,
     for sequence in (first, second):
         mirror.check_rows(sequence)
         mirror.query([sequence])
+
+
+def test_a_crop_into_a_shared_extent_that_the_card_fails_leaves_both(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = grown(mirror, "a", 300)
+    mirror.store.fork_named(first, "b")
+
+    def failing(*_: object) -> None:
+        raise DriverError("the card failed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CardStore, "replace", failing)
+        with pytest.raises(DriverError, match="the card failed"):
+            mirror.store.crop(first, 100)
+    mirror.check_rows(first)
+    die(mirror.store)
+    with again(tmp_path) as store:
+        assert [store.length(store.open_sequence(name)) for name in ("a", "b")] == [300, 300]
+        assert [card.volume.users(place) for card in store._cards for place in card.volume.index.find("b").places] == (
+            [2, 2, 1, 1] * CARDS  # two full extents, and of each one that is not full and a partial unit
+        )
 
 
 def test_an_extent_that_was_cropped_and_filled_again_is_not_found_under_its_old_key(mirror: Mirror) -> None:
