@@ -183,16 +183,36 @@ def clone(card: CardStore, sequence: CardSequence, name: str, used_ns: int) -> i
             tail = replace(record.tail, place=copied(record.tail.place, record.tail.part * nbytes, nbytes), part=0)
         if taken:
             card.volume.sync()
-        number = card.volume.index.insert(
-            SequenceRecord(0, name, record.heads, tuple(groups), record.spills, tail, tuple(tags), tuple(keys), used_ns)
+        copy = SequenceRecord(
+            0, name, record.heads, tuple(groups), record.spills, tail, tuple(tags), tuple(keys), used_ns
         )
+        return enter_sharing(card, copy, full)
     except BaseException:
         for place in taken:
             card.volume.release(place, heads)
         raise
-    for place in groups[:full]:
-        share(card.volume, card.sequences, place, layout.extent_tokens)
-    return number
+
+
+def enter_sharing(card: CardStore, record: SequenceRecord, shared: int) -> int:
+    """A new named sequence whose first `shared` groups others have too; its number. Nothing of it remains where this
+    raises.
+
+    The groups are counted first: with a user too few, space that the index names would be given away.
+    """
+    held: list[Place] = []
+    try:
+        for place in record.groups[:shared]:
+            share(card.volume, card.sequences, place, card.layout.extent_tokens)
+            held.append(place)
+        return card.volume.index.insert(record)
+    except BaseException:
+        # Ctrl-C may fall behind the transaction. Where the index cannot tell, the space stays taken until it can.
+        made = card.volume.index.find(record.name)
+        if made is not None:
+            card.volume.index.delete(made.id)
+        for place in held:
+            card.volume.release(place, len(record.heads))
+        raise
 
 
 def own_group(card: CardStore, sequence: CardSequence, tokens: int) -> None:

@@ -11,11 +11,10 @@ import logging
 import time
 from collections.abc import Sequence
 
-from nearkv.card_index import clone
+from nearkv.card_index import clone, enter_sharing
 from nearkv.card_store import CardStore
 from nearkv.checks import check_name
 from nearkv.errors import UserError
-from nearkv.group_sharing import share
 from nearkv.layout import ModelLayout
 from nearkv.sequence import SequenceState
 from nearkv.token_ids import agreed, common
@@ -131,6 +130,4 @@ def _begin(card: CardStore, layout: ModelLayout, donor: SequenceRecord, name: st
     record = SequenceRecord(
         0, name, donor.heads, donor.groups[:count], spills, None, donor.tags[:count], donor.keys[:count], time.time_ns()
     )
-    card.volume.index.insert(record)
-    for place in record.groups:
-        share(card.volume, card.sequences, place, layout.extent_tokens)
+    enter_sharing(card, record, count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from nearkv.card_store import CardStore
 from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
 from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_index import Place
 from nearkv_driver.errors import DriverError, StorageError
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
@@ -113,6 +115,42 @@ def test_a_failed_fork_leaves_nothing(mirror: Mirror, calls: FaultySyscalls, cal
         mirror.store.fork_named(first, "b")
     assert mirror.store.names() == ("a",)
     assert [card.volume.used_nbytes for card in mirror.store._cards] == used
+    mirror.query([first])
+
+
+@pytest.mark.parametrize("how", ["forked", "labelled"])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_an_interrupted_copy_leaves_the_count_of_users_right(
+    mirror: Mirror, how: str, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too few would give pages away that an index still names."""
+    first = grown(mirror, "a", 300)
+    mirror.store.label(first, keys(256))
+    used = [card.volume.used_nbytes for card in mirror.store._cards]
+    share, calls = CardStore.share, 0
+
+    def interrupted(self: CardStore, place: Place) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise KeyboardInterrupt
+        share(self, place)
+
+    make = {
+        "forked": partial(mirror.store.fork_named, first, "b"),
+        "labelled": partial(mirror.store.add_sequence, "b", keys=keys(256)),
+    }[how]
+    with monkeypatch.context() as patched:
+        patched.setattr(CardStore, "share", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            make()
+    if "b" in mirror.store.names():
+        mirror.store.delete("b")
+    assert [card.volume.used_nbytes for card in mirror.store._cards] == used
+    for card in mirror.store._cards:
+        assert [card.volume.users(place) for place in card.volume.index.find("a").groups] == [1, 1, 1]
+    mirror.crop(first, 200)
+    mirror.append([first], 100)
     mirror.query([first])
 
 
