@@ -109,13 +109,15 @@ class PageFile:
         have less than `leave_nbytes` left."""
         _pages("size", nbytes)
         if nbytes <= (have := self.size):
+            self._grown = have
             return
         try:
             self._calls.allocate(self._fd, have, nbytes - have)
             if leave_nbytes and self._calls.free_nbytes(self._fd) < leave_nbytes:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            self._calls.truncate(self._fd, have)
+            with suppress(OSError):  # a drive that refuses both: what was added stays, and is used later
+                self._calls.truncate(self._fd, have)
             if error.errno != errno.ENOSPC:
                 raise _failed("preallocation", self.path, error, have, nbytes - have) from error
             raise self._full(error, have, nbytes - have, leave_nbytes) from error

@@ -191,6 +191,26 @@ def test_a_failed_preallocation_leaves_no_part(file: PageFile, calls: FaultySysc
         assert other.size == 64 * PAGE
 
 
+@pytest.mark.parametrize("added", [0, 64])
+def test_a_drive_that_refuses_to_grow_and_to_shrink_is_named(file: PageFile, added: int) -> None:
+    class ReadOnly(SystemCalls):
+        def allocate(self, fd: int, offset: int, nbytes: int) -> None:
+            if added:
+                super().allocate(fd, offset, added * PAGE)
+            raise OSError(errno.EROFS, "read-only")
+
+        def truncate(self, fd: int, nbytes: int) -> None:
+            raise OSError(errno.EROFS, "read-only")
+
+    with PageFile.open(file.path, create=False, syscalls=ReadOnly()) as other:
+        with pytest.raises(StorageError, match=r"preallocation .* failed: EROFS") as caught:
+            other.grow(256 * PAGE)
+        assert (caught.value.errno_name, other.size) == ("EROFS", (64 + added) * PAGE)
+        other.grow((64 + added) * PAGE)
+        other.write(pages(1, 7), (63 + added) * PAGE)
+        assert read(other, 1, (63 + added) * PAGE) == pages(1, 7)
+
+
 def test_after_a_failed_sync_nothing_is_written(file: PageFile, calls: FaultySyscalls) -> None:
     calls.faults = [Fails("fdatasync")]
     file.write(bytes(PAGE), 0)
