@@ -85,6 +85,10 @@ class Volume:
         first = not (folder / "lock").exists()
         self._lock = take_lock(folder / "lock")
         try:
+            # Another process may have made the volume since, for something else.
+            found = read_identity(folder)
+            if found:
+                identity.check(found, folder)
             drop_unfinished(folder)
             self._open_files()
             if not found:
