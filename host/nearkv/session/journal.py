@@ -12,6 +12,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -253,12 +254,18 @@ class Journal:
         kind, payload = encode(record)
         data = memoryview(frames.pack(kind, self._serial, self._durable, payload))
         done = 0
-        while done < data.nbytes:
-            write = partial(self._calls.pwritev, self._fd, data[done:], self._end + done)
-            put = self._call("write", write, data.nbytes - done)
-            if put == 0:
-                raise StorageError(f"write stalled after {done} of {data.nbytes} bytes", path=str(self.path))
-            done += put
+        try:
+            while done < data.nbytes:
+                write = partial(self._calls.pwritev, self._fd, data[done:], self._end + done)
+                put = self._call("write", write, data.nbytes - done)
+                if put == 0:
+                    raise StorageError(f"write stalled after {done} of {data.nbytes} bytes", path=str(self.path))
+                done += put
+        except BaseException:
+            # A part that stays would be taken for what a crash tore off, and K and V be doubted for it.
+            with suppress(OSError):
+                self._calls.truncate(self._fd, self._end)
+            raise
         self._marked = kind == MARK
         self._marks += self._marked
         self._serial += 1

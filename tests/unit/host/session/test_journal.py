@@ -158,6 +158,23 @@ def test_a_full_disk_loses_no_record_that_was_appended(tmp_path: Path) -> None:
     journal.close()
 
 
+def test_a_record_that_found_no_room_leaves_no_part(tmp_path: Path) -> None:
+    calls = FaultySyscalls(SystemCalls())
+    path = tmp_path / "a.journal"
+    with Journal.create(path, HEADER, syscalls=calls) as journal:
+        journal.append(Turn(Sampling(), 9))
+        done = calls.calls["pwritev"]
+        calls.faults = [
+            Short("pwritev", 3000, nth=done + 1),
+            Fails("pwritev", errno.ENOSPC, first=done + 2, last=done + 2),
+        ]
+        with pytest.raises(StorageError, match="ENOSPC"):
+            journal.append(Prompt((7,) * 1000))
+        journal.append(TurnEnd("cut"))
+    found = read_journal(path)
+    assert (found.torn_nbytes, found.state.turns) == (0, 1)
+
+
 def test_a_short_write_and_an_interrupted_one_are_completed(tmp_path: Path) -> None:
     calls = FaultySyscalls(SystemCalls())
     path = tmp_path / "a.journal"
