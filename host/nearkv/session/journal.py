@@ -22,6 +22,7 @@ from typing import Self, TypeVar
 from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import Syscalls, SystemCalls
 
+from nearkv.errors import UserError
 from nearkv.session import frames
 from nearkv.session.records import (
     MARK,
@@ -42,7 +43,7 @@ from nearkv.volume_identity import sync_folder
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-# More than any session writes; a file that is larger is no journal.
+# A journal that is larger is not read, and so none is written: crops take tokens from a session but add records.
 NBYTES_MAX = 1 << 28
 
 # More than a header has: its names are bounded.
@@ -199,7 +200,11 @@ class Journal:
         return bool(self._failed)
 
     def append(self, record: Record) -> None:
-        """StorageError when it cannot be written; then it is not in the journal, and may be appended again."""
+        """StorageError when it cannot be written; then it is not in the journal, and may be appended again. After a
+        failed sync it is not known whether it is.
+
+        UserError for a record with which the journal would be larger than what is read.
+        """
         self._put(record)
         waiting = self._serial - self._durable
         if not isinstance(record, Token) or (self.every and waiting >= self.every):
@@ -253,6 +258,11 @@ class Journal:
             raise StorageError(self._failed, path=str(self.path))
         kind, payload = encode(record)
         data = memoryview(frames.pack(kind, self._serial, self._durable, payload))
+        if self._end + data.nbytes > NBYTES_MAX:
+            raise UserError(
+                f"{self.path}: the journal has {self._end:,} bytes, and at most {NBYTES_MAX:,} are read again; "
+                "go on in a new session"
+            )
         done = 0
         try:
             while done < data.nbytes:

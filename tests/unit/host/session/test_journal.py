@@ -8,9 +8,11 @@ import stat
 from pathlib import Path
 
 import pytest
+from nearkv.errors import UserError
 from nearkv.session import frames
+from nearkv.session import journal as journal_module
 from nearkv.session.journal import Journal, parse_journal, read_journal
-from nearkv.session.records import Header, Prompt, Sampling, Token, Turn, TurnEnd
+from nearkv.session.records import Crop, Header, Prompt, Sampling, Token, Turn, TurnEnd
 from nearkv.volume_errors import VolumeDamaged
 from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import SystemCalls
@@ -173,6 +175,21 @@ def test_a_record_that_found_no_room_leaves_no_part(tmp_path: Path) -> None:
         journal.append(TurnEnd("cut"))
     found = read_journal(path)
     assert (found.torn_nbytes, found.state.turns) == (0, 1)
+
+
+def test_a_journal_grows_no_larger_than_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.journal"
+    monkeypatch.setattr(journal_module, "NBYTES_MAX", 2000)
+    with Journal.create(path, HEADER) as journal:
+        _turn(journal, 1)
+        while path.stat().st_size <= 2000 - 24:
+            journal.append(Token(7))
+        with pytest.raises(UserError, match="at most 2,000 are read again"):
+            journal.append(Token(7))
+    assert len(read_journal(path).state.tokens) == 3 + journal.records - len(("header", "turn", "prompt"))
+    with pytest.raises(UserError, match="at most 2,000"):
+        Journal.create(tmp_path / "b.journal", HEADER, records=[Crop(0)] * 100)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.journal"]
 
 
 def test_a_short_write_and_an_interrupted_one_are_completed(tmp_path: Path) -> None:
