@@ -19,6 +19,8 @@ _HEAD = struct.Struct("<HBBIIII")
 _SYNC = 0x6E4B
 HEAD_NBYTES = _HEAD.size
 PAYLOAD_NBYTES_MAX = 1 << 24
+# Payloads that are looked at for a later frame, in all: seconds. Heads made to overlap would take days.
+_SEARCH_NBYTES_MAX = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,19 @@ def _at(data: bytes, offset: int) -> Frame | None:
 
 
 def _was_durable(data: bytes, start: int, serial: int) -> bool:
-    """Whether a whole frame anywhere behind `start` says that frame `serial` was on the medium."""
+    """Whether a whole frame anywhere behind `start` says that frame `serial` was on the medium.
+
+    True also where it would take too long to see: bytes that a crash leaves are not made of heads.
+    """
     sync = struct.pack("<H", _SYNC)
-    offset = data.find(sync, start + 1)
+    offset, left = data.find(sync, start + 1), _SEARCH_NBYTES_MAX
     while offset >= 0:
-        frame = _at(data, offset)
-        if frame is not None and frame.serial > serial and frame.durable > serial:
-            return True
+        if (room := len(data) - offset - HEAD_NBYTES) >= 0:
+            _, _, _, number, durable, nbytes, _ = _HEAD.unpack_from(data, offset)
+            if number > serial and durable > serial and nbytes <= room:
+                left -= nbytes
+                if left < 0 or _at(data, offset) is not None:
+                    return True
         offset = data.find(sync, offset + 1)
     return False
 

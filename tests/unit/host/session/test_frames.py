@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nearkv.session import frames
 from nearkv.session.frames import HEAD_NBYTES, PAYLOAD_NBYTES_MAX, pack, scan
 
 _PAYLOADS = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40)), max_size=8)
@@ -78,6 +81,24 @@ def test_a_frame_in_another_place_does_not_fit() -> None:
 def test_anything_can_be_scanned(data: bytes) -> None:
     found = scan(data)
     assert found.end + found.rest_nbytes == len(data)
+
+
+def test_heads_made_to_overlap_are_damage_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's file: each head claims all that follows as its payload."""
+    count, first = 2000, pack(1, 0, 0, b"x")
+    claims = [struct.pack("<HBBIIII", 0x6E4B, 1, 0, 9, 9, (count - 1 - i) * HEAD_NBYTES, 0) for i in range(count)]
+    checksum, seen = frames._checksum, 0
+
+    def counted(head: bytes, payload: bytes) -> int:
+        nonlocal seen
+        seen += len(payload)
+        return checksum(head, payload)
+
+    monkeypatch.setattr(frames, "_checksum", counted)
+    monkeypatch.setattr(frames, "_SEARCH_NBYTES_MAX", 1 << 20)
+    assert scan(first + b"".join(claims)).damaged
+    assert seen <= (1 << 20) + count * HEAD_NBYTES
+    assert not scan(first + claims[-1] * 10).damaged  # none of them fits, and the limit is far
 
 
 def test_a_payload_that_no_reader_takes_is_refused() -> None:
