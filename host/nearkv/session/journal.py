@@ -154,12 +154,13 @@ class Journal:
             journal.sync()
             new.rename(path)
             sync_folder(path.parent)
-        except OSError as error:
+        except BaseException as error:
             journal.close()
-            raise _storage("cannot be created", path, error) from error
-        except BaseException:
-            journal.close()
-            new.unlink(missing_ok=True)
+            for name in (new, path):  # perhaps it has its name already, and who is told that it failed begins anew
+                with suppress(OSError):
+                    name.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise _storage("cannot be created", path, error) from error
             raise
         journal.path = path
         return journal

@@ -217,11 +217,20 @@ def test_after_a_failed_sync_nothing_counts_as_stored(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_failed_creation_leaves_no_journal(tmp_path: Path) -> None:
+def test_a_failed_creation_leaves_no_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = FaultySyscalls(SystemCalls(), [Fails("fdatasync")])
     with pytest.raises(StorageError, match="EIO"):
         Journal.create(tmp_path / "a.journal", HEADER, syscalls=calls)
     assert not (tmp_path / "a.journal").exists()
+
+    def failing(folder: Path) -> None:
+        raise OSError(errno.EIO, "the folder cannot be synced")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal_module, "sync_folder", failing)
+        with pytest.raises(StorageError, match="cannot be created: EIO"):
+            Journal.create(tmp_path / "a.journal", HEADER)
+    assert not list(tmp_path.iterdir())
     with Journal.create(tmp_path / "a.journal", HEADER), pytest.raises(FileExistsError):
         Journal.create(tmp_path / "a.journal", HEADER)
 
