@@ -145,10 +145,10 @@ def memento(card: CardStore, sequence: CardSequence) -> Callable[[], None]:
     record, committed, tail = card.volume.index.load(sequence.record), sequence.committed, sequence.tail
 
     def back() -> None:
-        if tail is None and sequence.tail is not None:
-            card.volume.release(sequence.tail.place, len(sequence.heads))
         card.volume.index.put(record)
-        sequence.committed, sequence.tail = committed, tail
+        new, sequence.committed, sequence.tail = sequence.tail, committed, tail
+        if tail is None and new is not None:  # not before the index has forgotten it
+            card.volume.release(new.place, len(sequence.heads))
 
     return back
 

@@ -14,7 +14,9 @@ from nearkv.card_sequence import CardSequence
 from nearkv.card_store import CardStore
 from nearkv.volume import Volume
 from nearkv.volume_identity import VolumeIdentity
+from nearkv.volume_index import SequenceRecord
 from nearkv_driver.device import NearDevice
+from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import SystemCalls
 
 from tests.support.stores import card_store, layout
@@ -136,6 +138,30 @@ def test_commits_taken_back_restore_the_partial_unit(card: CardStore) -> None:
     record = card.volume.index.load(sequence.record or 0)
     assert (record.stored, record.tokens, record.tail) == (0, 9, tail)
     np.testing.assert_array_equal(card_index.read_tail(card, sequence), partial(card, 9))
+
+
+def test_a_cut_that_cannot_be_taken_back_keeps_the_place_that_the_index_names(
+    card: CardStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sequence = named(card)
+    store_units(card, sequence, 0, 2)
+    card_index.commit(card, sequence, 32)
+    back = card_index.memento(card, sequence)
+    card_index.truncate(card, sequence, 20, partial(card, 4))
+    used = card.volume.used_nbytes
+
+    def failing(record: SequenceRecord) -> None:
+        raise StorageError("the index cannot be written", path="index.sqlite")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(card.volume.index, "put", failing)
+        with pytest.raises(StorageError):
+            back()
+    assert card.volume.index.load(sequence.record or 0).tail == sequence.tail is not None
+    assert card.volume.used_nbytes == used
+    back()
+    assert card.volume.index.load(sequence.record or 0).tokens == 32
+    assert card.volume.used_nbytes == used - 2 * card.layout.slot_nbytes
 
 
 def test_a_sequence_without_a_name_touches_no_index(card: CardStore, calls: Recorder) -> None:
