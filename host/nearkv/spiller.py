@@ -173,10 +173,15 @@ class Spiller:
         ends = {i: whole_units(tail.end[i], unit) for i in layers if tail.live(i) >= unit}
         spill.reserve([(state, max(ends.values()))])
         rows = [(i, tail.stored[i], tail.read(i, tail.stored[i], end)) for i, end in ends.items()]
-        parts = [
-            PartSpill(part.card, part.data, [(i, first, part.rows(some)) for i, first, some in rows])
-            for part in state.parts
-        ]
+        parts: list[PartSpill] = []
+        try:
+            for part in state.parts:
+                work = [(i, first, part.rows(some)) for i, first, some in rows]
+                parts.append(PartSpill(part.card, part.data, work))
+        except BaseException:
+            for made in parts:
+                made.release()
+            raise
         stored = min(ends.get(i, already) for i, already in enumerate(tail.stored))
         flight = _Flight(state, ends, parts, stored, left=len(parts))
         self._buffer.add(flight.nbytes)

@@ -6,11 +6,14 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from nearkv import spiller
 from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
+from nearkv.spill_part import PartSpill
 from nearkv.volume_errors import NotStored
 from nearkv.writer import Task, Work
 from nearkv_driver.errors import DriverError, StorageError
@@ -311,6 +314,35 @@ def test_ctrl_c_while_a_spill_is_handed_out_loses_nothing(mirror: Mirror, writer
     mirror.store.flush()
     mirror.check_rows(a)
     mirror.check_rows(b)
+
+
+def test_a_spill_that_finds_no_memory_for_its_copy_holds_no_extent(
+    mirror: Mirror, writers: HeldWriters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An extent that counts as being filled could never leave the card's memory again."""
+    a = mirror.add("a")
+    decode(mirror, [a], UNIT)
+    inner, count = spiller.PartSpill, 0
+
+    def second_fails(*values: Any) -> PartSpill:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise MemoryError
+        return inner(*values)
+
+    q, k, v = mirror.draw(1, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(spiller, "PartSpill", second_fails)
+        with pytest.raises(MemoryError):
+            mirror.store.attend(0, [a], q, k, v, scale=mirror.scale)
+    groups = [group for part in mirror.store._sequences[a].parts for group in part.data.groups]
+    assert groups
+    assert [group.loading for group in groups] == [0] * len(groups)
+    mirror.step([a])
+    writers.work()
+    mirror.store.flush()
+    mirror.check_rows(a)
 
 
 def test_cards_of_one_store_spill_alike() -> None:
