@@ -80,6 +80,8 @@ class Volume:
         made = not folder.is_dir()
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
+            if made:
+                sync_folder(folder.parent)
         except OSError as error:
             raise StorageError(f"cannot be created: {error.strerror}", path=str(folder)) from error
         first = not (folder / "lock").exists()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,25 @@ def test_a_write_during_a_sync_is_covered_by_the_next_one(tmp_path: Path) -> Non
     for syncs in (1, 2, 2):
         volume.sync()
         assert calls.calls["fdatasync"] == syncs
+    volume.close()
+
+
+def test_new_names_are_durable_before_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, fsync, synced = tmp_path / "v", os.fsync, []
+
+    def noted(fd: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        synced.append((path, sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(volume_module, "_FILE_NBYTES", 2 * SLOT)
+    volume = opened(tmp_path)
+    assert synced[0] == (tmp_path, ["v"])
+    assert volume.take(2) == Place(0, 0)
+    synced.clear()
+    assert volume.take(2) == Place(1, 0)
+    assert [(path, "data-000001.pages" in names) for path, names in synced] == [(folder, True)]
     volume.close()
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,20 @@ def test_it_reads_back_as_written(tmp_path: Path) -> None:
     write_identity(tmp_path, IDENTITY)
     assert read_identity(tmp_path) == IDENTITY
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
+
+
+def test_it_is_on_the_medium_before_it_has_its_name_and_the_name_before_the_call_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync, synced = os.fsync, []
+
+    def noted(fd: int) -> None:
+        synced.append((Path(os.readlink(f"/proc/self/fd/{fd}")).name, (tmp_path / FILE_NAME).exists()))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    write_identity(tmp_path, IDENTITY)
+    assert synced == [(f"{FILE_NAME}.new", False), (tmp_path.name, True)]
 
 
 @pytest.mark.parametrize(
