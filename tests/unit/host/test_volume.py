@@ -65,6 +65,19 @@ def test_a_write_during_a_sync_is_covered_by_the_next_one(tmp_path: Path) -> Non
     volume.close()
 
 
+def test_what_a_failed_sync_left_is_not_taken_for_stored(tmp_path: Path) -> None:
+    """Pages of two sequences: the sync for the one fails, and that for the other must not pass for want of writes."""
+    calls = FaultySyscalls(SystemCalls())
+    volume = opened(tmp_path, calls)
+    for place in (volume.take(2), volume.take(2)):
+        volume.write(place, 0, bytes(4096))
+    calls.faults = [Fails("fdatasync")]
+    for text in ("sync failed: EIO", "an earlier sync failed"):
+        with pytest.raises(StorageError, match=text):
+            volume.sync()
+    volume.close()
+
+
 def test_new_names_are_durable_before_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, fsync, synced = tmp_path / "v", os.fsync, []
 
