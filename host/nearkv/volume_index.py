@@ -51,7 +51,8 @@ class VolumeIndex:
         self.write_nbytes: int | None = 0
         try:
             if writable:
-                uri = f"{path.absolute().as_uri()}?mode=rwc"
+                _make_private(path)
+                uri = f"{path.absolute().as_uri()}?mode=rw"
                 self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
             else:
                 self._db = index_reader.connect(path)
@@ -61,7 +62,6 @@ class VolumeIndex:
             with self._errors(), self._counted():
                 prepare(self._db)
                 if writable:
-                    path.chmod(0o600)  # the log beside it gets the same
                     self._db.execute("PRAGMA journal_mode=WAL")
                     self._db.execute("PRAGMA synchronous=FULL")
                     self._db.execute("PRAGMA foreign_keys=ON")
@@ -302,3 +302,13 @@ class VolumeIndex:
             raise StorageError(f"the index cannot be used: {error}", path=str(self._path)) from error
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # a name in the schema may be no text any more
             raise VolumeDamaged(f"not an index: {error}", path=str(self._path)) from error
+
+
+def _make_private(path: Path) -> None:
+    """The file exists, for its owner alone; the log beside it gets the same. SQLite would make one that others may
+    open, and whoever has it open goes on reading when it is narrowed."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        path.chmod(0o600)
+    except OSError as error:
+        raise StorageError(f"cannot open the index: {error.strerror}", path=str(path)) from error

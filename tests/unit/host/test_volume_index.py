@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -55,6 +58,31 @@ def test_what_was_entered_is_there_after_reopening(index: VolumeIndex, path: Pat
     assert record.tail == TAIL
     assert record.ids == [*range(32), *[None] * 128, *range(90, 95)]
     assert (record.stored, record.tokens) == (160, 165)
+
+
+def test_nobody_else_may_open_it_from_the_first_moment_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, seen = sqlite3.connect, []
+
+    def noted(*values: Any, **more: Any) -> sqlite3.Connection:
+        db = connect(*values, **more)
+        seen.append({path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()})
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    before = os.umask(0)
+    try:
+        index = VolumeIndex(tmp_path / "index.sqlite")
+        index.create("a", (0,))
+        assert seen == [{"index.sqlite": 0o600}]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+        index.close()
+    finally:
+        os.umask(before)
+
+
+def test_an_index_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot open the index: No such file"):
+        VolumeIndex(tmp_path / "nowhere" / "index.sqlite")
 
 
 def test_an_empty_sequence_and_an_unknown_name(index: VolumeIndex) -> None:
