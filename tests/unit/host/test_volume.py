@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,17 @@ def test_a_write_during_a_sync_is_covered_by_the_next_one(tmp_path: Path) -> Non
         volume.sync()
         assert calls.calls["fdatasync"] == syncs
     volume.close()
+
+
+def test_files_and_folder_are_their_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        opened(tmp_path).close()
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "v").iterdir()}
+    assert modes == dict.fromkeys(("data-000000.pages", "index.sqlite", "lock", "volume.json"), 0o600)
+    assert stat.S_IMODE((tmp_path / "v").stat().st_mode) == 0o700
 
 
 def test_what_a_failed_sync_left_is_not_taken_for_stored(tmp_path: Path) -> None:
