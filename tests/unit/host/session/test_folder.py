@@ -5,6 +5,7 @@ journal names.
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -21,6 +22,25 @@ def test_a_salt_lasts_and_is_its_tenants_alone(tmp_path: Path) -> None:
     assert SessionFolder(tmp_path).salt("b") != salt
     assert len(salt) == 32
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "sessions").iterdir()} == {0o600}
+
+
+def test_names_are_durable_when_a_session_is_made_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync, synced = os.fsync, []
+
+    def noted(fd: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        synced.append((path, sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    folder = SessionFolder(tmp_path)
+    journal, _ = folder.create("trip", "tiny")
+    journal.close()
+    assert synced == [(tmp_path, ["sessions"]), (folder.path, [folder.path_of("trip").name])]
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+    synced.clear()
+    folder.remove("trip")
+    assert synced == [(folder.path, [])]
 
 
 @pytest.mark.parametrize("nbytes", [0, 31, 33])
