@@ -149,9 +149,10 @@ class Spiller:
     def abandon(self, state: SequenceState) -> None:
         """The sequence goes, whatever becomes of its flight; its pages may be used again when this returns."""
         self._failed.discard(state.id)
-        flight = self._flights.pop(state.id, None)
+        flight = self._flights.get(state.id)
         if flight is not None:
-            self._outcome(flight)
+            self._outcome(flight)  # Ctrl-C here leaves the flight, for whoever waits for it next
+            del self._flights[state.id]
             self._leave(flight)
 
     def figures(self) -> SpillFigures:

@@ -316,6 +316,33 @@ def test_ctrl_c_while_a_spill_is_handed_out_loses_nothing(mirror: Mirror, writer
     mirror.check_rows(b)
 
 
+def test_ctrl_c_while_a_sequence_goes_gives_no_page_away_that_is_being_written(
+    mirror: Mirror, writers: HeldWriters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = mirror.add(), mirror.add("b")
+    decode(mirror, [a], UNIT + 1)
+    used = [card.volume.used_nbytes for card in mirror.store._cards]
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(writers.held[0]), "wait", interrupted)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                mirror.store.free(a)
+            assert writers.waiting
+            assert [card.volume.used_nbytes for card in mirror.store._cards] == used
+    mirror.store.free(a)
+    assert not writers.waiting
+    stats = mirror.store.stats()
+    assert (stats.spills_in_flight, stats.write_buffer_nbytes) == (0, 0)
+    assert [card.volume.used_nbytes for card in mirror.store._cards] == [0, 0]
+    decode(mirror, [b], UNIT + 1)
+    mirror.store.flush()
+    mirror.check_rows(b)
+
+
 def test_a_spill_that_finds_no_memory_for_its_copy_holds_no_extent(
     mirror: Mirror, writers: HeldWriters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
