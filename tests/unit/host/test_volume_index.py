@@ -60,6 +60,28 @@ def test_what_was_entered_is_there_after_reopening(index: VolumeIndex, path: Pat
     assert (record.stored, record.tokens) == (160, 165)
 
 
+def test_a_reader_sees_all_rows_of_one_moment(index: VolumeIndex, path: Path) -> None:
+    """Beside a process that writes: a partial unit from before a spill and the spill make rows that never were."""
+    number = index.create("a", (0,))
+    index.add_spill(number, 0, 64, b"one", [(0, Place(0, 3))])
+    index.set_tail(number, TAIL)
+    reader = VolumeIndex(path, writable=False)
+
+    def meanwhile(statement: str) -> None:
+        if "FROM spills" in statement:
+            reader._db.set_trace_callback(None)
+            index.add_spill(number, 64, 32, b"two", [])
+
+    reader._db.set_trace_callback(meanwhile)
+    record = reader.find("a")
+    assert record is not None
+    assert (record.stored, record.tokens) == (64, 69)
+    record = reader.find("a")
+    assert record is not None
+    assert (record.stored, record.tokens) == (96, 96)
+    reader.close()
+
+
 def test_nobody_else_may_open_it_from_the_first_moment_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connect, seen = sqlite3.connect, []
 
