@@ -259,7 +259,8 @@ class Journal:
             raise StorageError(self._failed, path=str(self.path))
         kind, payload = encode(record)
         data = memoryview(frames.pack(kind, self._serial, self._durable, payload))
-        if self._end + data.nbytes > NBYTES_MAX:
+        mark = 0 if kind == MARK else frames.HEAD_NBYTES  # there is always room for it
+        if self._end + data.nbytes + mark > NBYTES_MAX:
             raise UserError(
                 f"{self.path}: the journal has {self._end:,} bytes, and at most {NBYTES_MAX:,} are read again; "
                 "go on in a new session"
