@@ -100,19 +100,21 @@ class KVStore:
                 raise
             error.add_note(f"and closing the store: {failed}")
 
-    def add_sequence(self, name: str | None = None, *, keys: Sequence[bytes] = (), tokens: Sequence[int] = ()) -> int:
+    def add_sequence(
+        self, name: str | None = None, *, keys: Sequence[bytes] = (), tokens: Sequence[int] = (), more: int = 0
+    ) -> int:
         """A new sequence; with a name it stays on the volumes as of its last `flush`, else it goes at close.
 
         It is empty, unless extents of `extent_tokens` tokens are on the volumes that `label` gave these `keys`: then a
         named one begins with the longest run of them from token 0 on, which it shares. `length` tells. Rows that are
-        known to be of other tokens than the first of `tokens` are not taken, whatever their key.
-        """
+        known to be of other tokens than the first of `tokens` are not taken, whatever their key. `more` sequences come
+        next, and all are spread over the cards together."""
         self._owner.check()
         if name is not None:
             copies.check_new(self._cards, name)
             if keys and copies.adopt(self._cards, self.layout, name, keys, tokens):
                 return self.open_sequence(name)
-        state = new_sequence(self._sequences.next_id, name, self._cards, self.layout, self._buffer)
+        state = new_sequence(self._sequences.next_id, name, self._cards, self.layout, self._buffer, more)
         return self._sequences.enter(state)
 
     def shared(self, keys: Sequence[bytes], tokens: Sequence[int] = ()) -> int:

@@ -18,14 +18,15 @@ from nearkv.tail import Tail, WriteBuffer
 
 
 def new_sequence(
-    number: int, name: str | None, cards: Sequence[CardStore], layout: ModelLayout, buffer: WriteBuffer
+    number: int, name: str | None, cards: Sequence[CardStore], layout: ModelLayout, buffer: WriteBuffer, more: int = 0
 ) -> SequenceState:
-    """Known as `number`; heads, and without a name tokens, are spread over the cards by what these hold already."""
+    """Known as `number`; heads, and without a name tokens, are spread over the cards by what these hold already, and
+    with an eye to `more` of them that come next."""
     loads = [sum(len(s.heads) / s.stripe.of for s in card.sequences) for card in cards]
     parts: list[Part] = []
     try:
         # The index of a volume knows whole heads only, so a named sequence is not split by tokens.
-        for share in shares(loads, layout.kv_heads, split=name is None):
+        for share in shares(loads, layout.kv_heads, more=more, split=name is None):
             card = cards[share.card]
             parts.append(Part(share.card, card, card.add(share.heads, share.stripe)))
         state = SequenceState(number, name, Tail(layout, buffer), tuple(parts))

@@ -24,12 +24,14 @@ class Share:
     heads: tuple[int, ...]
 
 
-def shares(loads: Sequence[float], kv_heads: int, *, split: bool = True) -> list[Share]:
+def shares(loads: Sequence[float], kv_heads: int, *, more: int = 0, split: bool = True) -> list[Share]:
     """A new sequence's shares; `loads` holds the pairs that each card has, parts of pairs as fractions.
 
-    Heads stay whole unless there are fewer pairs than cards: then, with `split`, extents go to cards by turns.
+    Heads stay whole unless there are fewer pairs than cards, those of `more` sequences that are about to come counted:
+    then, with `split`, extents go to cards by turns.
     """
-    count = stripes(len(loads), kv_heads) if split and sum(loads) + kv_heads < len(loads) else 1
+    few = sum(loads) + kv_heads * (1 + more) < len(loads)
+    count = stripes(len(loads), kv_heads) if split and few else 1
     now, found = list(loads), []
     for first in range(count):
         stripe = Stripe(first, count) if count > 1 else WHOLE

@@ -21,7 +21,7 @@ class FakeStore:
         self.fail_at_layer: int | None = None
         self._next = 0
 
-    def add_sequence(self) -> int:
+    def add_sequence(self, *, more: int = 0) -> int:
         self._next += 1
         self.rows[self._next] = {}
         return self._next

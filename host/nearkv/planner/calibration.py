@@ -169,7 +169,7 @@ def _call_s(clock: Clock, batch: int, tokens: int) -> tuple[float, float]:
     random = np.random.default_rng(1)
     times, own = [], []
     with KVStore.open(_LAYOUT, [CARD]) as store:
-        sequences = [store.add_sequence() for _ in range(batch)]
+        sequences = [store.add_sequence(more=more) for more in reversed(range(batch))]
         heads, size = _LAYOUT.kv_heads, _LAYOUT.head_size
         k, v = (random.normal(size=(batch, heads, tokens, size)).astype(np.float16) for _ in range(2))
         store.append(0, sequences, k, v)

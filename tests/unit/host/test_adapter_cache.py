@@ -142,10 +142,10 @@ def test_a_batch_that_the_store_has_no_room_for_takes_none() -> None:
     rng, store = np.random.default_rng(5), FakeStore()
     add, room = store.add_sequence, 2
 
-    def add_or_fail() -> int:
+    def add_or_fail(*, more: int = 0) -> int:
         if len(store.rows) == room:
             raise RuntimeError("no room")
-        return add()
+        return add(more=more)
 
     store.add_sequence = add_or_fail  # type: ignore[method-assign]
     with NearStorageCache(config(4, 2, 64), store=store) as cache:

@@ -47,3 +47,14 @@ def test_pairs_stay_whole_where_there_are_enough_or_a_name_wants_it(loads: list[
     found = shares(loads, 3, split=split)
     assert all(share.stripe == WHOLE for share in found)
     assert sorted(head for share in found for head in share.heads) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("cards", "batch", "most"), [(16, 16, 8), (64, 16, 2), (16, 2, 1), (64, 7, 7 / 8)])
+def test_a_batch_is_spread_as_a_whole(cards: int, batch: int, most: float) -> None:
+    """Sequences of 8 heads that come one after another: those that come first are not split as if they were alone."""
+    loads = [0.0] * cards
+    for more in reversed(range(batch)):
+        for share in shares(loads, 8, more=more):
+            assert share.stripe == WHOLE or batch * 8 < cards
+            loads[share.card] += len(share.heads) / share.stripe.of
+    assert max(loads) == most

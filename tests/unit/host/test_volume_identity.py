@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from nearkv.volume_errors import VolumeDamaged, VolumeMismatch
-from nearkv.volume_identity import FILE_NAME, VolumeIdentity, read_identity, write_identity
+from nearkv.volume_identity import FILE_NAME, FORMAT, VolumeIdentity, read_identity, write_identity
 
 from tests.support.stores import layout
 
@@ -60,8 +60,8 @@ def test_the_store_counts_only_where_it_is_known(tmp_path: Path) -> None:
 
 
 def test_a_later_format_is_refused_before_its_fields_are_read(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_text(json.dumps({"format": 3, "shape": "unknown"}))
-    with pytest.raises(VolumeMismatch, match="format = 3, this store has 2"):
+    (tmp_path / FILE_NAME).write_text(json.dumps({"format": FORMAT + 1, "shape": "unknown"}))
+    with pytest.raises(VolumeMismatch, match=f"format = {FORMAT + 1}, this store has {FORMAT}"):
         read_identity(tmp_path)
 
 

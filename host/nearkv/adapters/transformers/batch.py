@@ -77,8 +77,8 @@ class Batch:
         """All of them, or none and the store's error."""
         made: list[int] = []
         try:
-            for _ in range(rows):
-                made.append(self._store.add_sequence())
+            for more in reversed(range(rows)):
+                made.append(self._store.add_sequence(more=more))
         except BaseException:
             for sequence in made:
                 self._store.free(sequence)
