@@ -296,6 +296,6 @@ class KVStore:
 
     def _release(self, state: SequenceState) -> None:
         self._spiller.abandon(state)
-        sessions.release(state, self.layout)
+        self._sequences.remove(state.id)  # before, not behind: after Ctrl-C nobody may use what is half given back
         self._calls.forecast.forget()
-        self._sequences.remove(state.id)
+        sessions.release(state, self.layout)

@@ -257,6 +257,30 @@ def test_a_crop_that_fails_on_the_second_card_costs_nothing_after_a_crash(
         assert again.info(opened).dropped_tokens == 0
 
 
+def test_ctrl_c_between_two_cards_leaves_no_half_freed_sequence(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gone, kept = mirror.add("a"), mirror.add()
+    mirror.append([gone, kept], 140)
+    last = mirror.store._cards[1]
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(last, "remove", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mirror.store.free(gone)
+    with pytest.raises(KeyError, match=f"sequence {gone} does not exist or was freed"):
+        mirror.store.free(gone)
+    mirror.append([kept], 200)
+    mirror.step([kept])
+    mirror.check_rows(kept)
+    mirror.store.close()
+    with KVStore.open(layout(), urls(2, tmp_path)) as again:
+        assert again.length(again.open_sequence("a")) == 140
+
+
 def test_a_card_full_of_tails_says_what_it_needs_and_keeps_what_it_has() -> None:
     shape = layout(layers=4)
     with KVStore.open(shape, ["sw_emu:0?dram=3M"]) as store:
