@@ -19,7 +19,8 @@ from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import Syscalls
 
 from nearkv.errors import UserError
-from nearkv.session.journal import Found, Journal, parse_journal, read_bytes, read_header, read_journal
+from nearkv.session.journal import Journal
+from nearkv.session.journal_reading import Found, parse_journal, read_bytes, read_header, read_journal
 from nearkv.session.records import Header, Record
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_files import read_whole

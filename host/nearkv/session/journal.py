@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One session's journal: an append-only file of frames. Writes, syncs and reads it; what the records mean is elsewhere.
+"""One session's journal: an append-only file of frames. Writes and syncs it; what the records mean is elsewhere.
 
 A record is in the file when `append` returns, so that it outlives the process; it outlives the machine after `sync`,
 which comes by itself after every `every` generated tokens and at the borders of turns. A journal that is closed ends
@@ -11,9 +11,8 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -24,94 +23,12 @@ from nearkv_driver.syscalls import Syscalls, SystemCalls
 
 from nearkv.errors import UserError
 from nearkv.session import frames
-from nearkv.session.records import (
-    MARK,
-    Header,
-    JournalInvalid,
-    Mark,
-    Record,
-    SessionState,
-    Token,
-    decode,
-    encode,
-    replay,
-)
-from nearkv.volume_errors import VolumeDamaged
-from nearkv.volume_files import check_regular, read_whole, unreadable
+from nearkv.session.journal_reading import NBYTES_MAX, Found, judge, read_bytes
+from nearkv.session.records import MARK, Header, Mark, Record, Token, encode
 from nearkv.volume_identity import sync_folder
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-
-# A journal that is larger is not read, and so none is written: crops take tokens from a session but add records.
-NBYTES_MAX = 1 << 28
-
-# More than a header has: its names are bounded.
-_HEADER_NBYTES_MAX = 1 << 16
-
-# In less there is no room for a crop, and the turn, prompt and token that give K and V to other tokens.
-_DOUBTFUL_NBYTES = 4 * frames.HEAD_NBYTES
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a journal held: the session, and bytes at its end that are no whole record (0: it was closed properly, or
-    a crash fell between two records)."""
-
-    state: SessionState
-    torn_nbytes: int
-
-
-def read_journal(path: Path, *, accept_damage: bool = False) -> Found:
-    """Reads without changing anything; also while another process writes.
-
-    Last records that are not whole are what a crash leaves, and are counted. A bad record that had been durable is
-    VolumeDamaged with its offset, unless `accept_damage` takes what comes before it. VolumeDamaged also for a file
-    whose records make no session; StorageError where it cannot be read.
-    """
-    return _judge(path, read_bytes(path), accept_damage)[0]
-
-
-def read_header(path: Path) -> Header:
-    """The first record alone, whatever follows it; raises as `read_journal`."""
-    try:
-        check_regular(path)
-        with path.open("rb") as file:
-            frame = frames.first(file.read(_HEADER_NBYTES_MAX))
-        header = None if frame is None else decode(frame)
-    except OSError as error:
-        raise unreadable(path, error.errno or 0) from error
-    except JournalInvalid as error:
-        raise VolumeDamaged(f"not the journal of a session: {error}", path=str(path)) from error
-    if not isinstance(header, Header):
-        raise VolumeDamaged("not a journal: it has no header", path=str(path))
-    return header
-
-
-def parse_journal(path: Path, data: bytes) -> tuple[Found, list[Record]]:
-    """What a journal's bytes say, and every record of them but marks; raises as `read_journal`."""
-    found, scan = _judge(path, data, False)
-    return found, [decode(frame) for frame in scan.frames if frame.kind != MARK]
-
-
-def read_bytes(path: Path) -> bytes:
-    """A journal as it is in the file; VolumeDamaged for what is none, StorageError where it cannot be read."""
-    try:
-        return read_whole(path, NBYTES_MAX)
-    except FileNotFoundError as error:
-        raise unreadable(path, errno.ENOENT) from error
-
-
-def pack_records(records: Sequence[Record]) -> bytes:
-    """What a journal with these records has."""
-    packed = (frames.pack(kind, i, i, payload) for i, (kind, payload) in enumerate(map(encode, records)))
-    return b"".join(packed)
-
-
-def doubtful(torn_nbytes: int) -> bool:
-    """Whether so many bytes at a journal's end may have had a crop and what was said after it, so that stored K and V
-    may be of other tokens than the journal has now."""
-    return torn_nbytes >= _DOUBTFUL_NBYTES
 
 
 class Journal:
@@ -170,7 +87,7 @@ class Journal:
         cls, path: Path, *, every: int = 1, accept_damage: bool = False, syscalls: Syscalls | None = None
     ) -> tuple[Self, Found]:
         """Opens to go on behind the last whole record; what follows it is cut off. Raises as `read_journal`."""
-        found, scan = _judge(path, read_bytes(path), accept_damage)
+        found, scan = judge(path, read_bytes(path), accept_damage)
         journal = cls._opened(path, 0, every, syscalls, len(scan.frames), scan.end)
         try:
             if scan.rest_nbytes:
@@ -210,6 +127,19 @@ class Journal:
         waiting = self._serial - self._durable
         if not isinstance(record, Token) or (self.every and waiting >= self.every):
             self.sync()
+
+    def check_room(self, records: Iterable[Record], tokens: int) -> None:
+        """UserError where `records` and so many generated tokens would make it larger than what is read."""
+        payloads = sum(frames.HEAD_NBYTES + len(encode(record)[1]) for record in records)
+        each = frames.HEAD_NBYTES + len(encode(Token(0))[1])
+        self._check_room(payloads + tokens * each + frames.HEAD_NBYTES)
+
+    def _check_room(self, nbytes: int) -> None:
+        if self._end + nbytes > NBYTES_MAX:
+            raise UserError(
+                f"{self.path}: the journal has {self._end:,} bytes, and at most {NBYTES_MAX:,} are read again, which "
+                f"{nbytes:,} more would pass; go on in a new session"
+            )
 
     def sync(self) -> None:
         """Everything appended is durable when this returns."""
@@ -259,12 +189,7 @@ class Journal:
             raise StorageError(self._failed, path=str(self.path))
         kind, payload = encode(record)
         data = memoryview(frames.pack(kind, self._serial, self._durable, payload))
-        mark = 0 if kind == MARK else frames.HEAD_NBYTES  # there is always room for it
-        if self._end + data.nbytes + mark > NBYTES_MAX:
-            raise UserError(
-                f"{self.path}: the journal has {self._end:,} bytes, and at most {NBYTES_MAX:,} are read again; "
-                "go on in a new session"
-            )
+        self._check_room(data.nbytes + (0 if kind == MARK else frames.HEAD_NBYTES))  # there is always room for a mark
         done = 0
         try:
             while done < data.nbytes:
@@ -307,22 +232,6 @@ class Journal:
                     what = f"{what} failed, disk full: {nbytes} bytes needed, {free} free"
                     raise _storage(what, self.path, error) from error
                 raise _storage(f"{what} failed", self.path, error) from error
-
-
-def _judge(path: Path, data: bytes, accept_damage: bool) -> tuple[Found, frames.Scan]:
-    scan = frames.scan(data)
-    if scan.damaged and not accept_damage:
-        raise VolumeDamaged(
-            f"record {len(scan.frames)} at byte {scan.end} is damaged; later ones say that it had been stored",
-            path=str(path),
-        )
-    try:
-        state = replay(decode(frame) for frame in scan.frames)
-    except JournalInvalid as error:
-        raise VolumeDamaged(f"not the journal of a session: {error}", path=str(path)) from error
-    if state.header is None:
-        raise VolumeDamaged("not a journal: it has no header", path=str(path))
-    return Found(state, scan.rest_nbytes), scan
 
 
 def _private(path: Path) -> None:

@@ -23,7 +23,7 @@ from nearkv.kvstore import KVStore
 from nearkv.models.facts import end_tokens, position_limit
 from nearkv.models.fingerprint import weights_fingerprint
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
-from nearkv.session.journal import Found
+from nearkv.session.journal_reading import Found
 from nearkv.session.keys import extent_keys
 from nearkv.session.quota import require_room
 from nearkv.session.records import Header, Sampling, replay

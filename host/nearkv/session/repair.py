@@ -13,7 +13,7 @@ from nearkv.kvstore import KVStore
 from nearkv.pages import whole_units
 from nearkv.session.fit import check_fit, fitting
 from nearkv.session.folder import SEQUENCE_PREFIX
-from nearkv.session.journal import Found, doubtful, read_journal
+from nearkv.session.journal_reading import Found, doubtful, read_journal
 from nearkv.session.quota import require_room
 from nearkv.session.records import Crop
 from nearkv.session.sequences import drop_orphans, open_whole, undone

@@ -14,7 +14,8 @@ from typing import Any, Protocol, Self
 
 from nearkv.errors import UserError
 from nearkv.session.fit import check_fit
-from nearkv.session.journal import Journal, read_journal
+from nearkv.session.journal import Journal
+from nearkv.session.journal_reading import read_journal
 from nearkv.session.plan import plan
 from nearkv.session.records import (
     TOKENS_MAX,
@@ -176,6 +177,8 @@ class SessionSteps:
         size = len(self._state.tokens) + len(tokens) + max_new_tokens
         if size > TOKENS_MAX:
             raise UserError(f"the session would have {size} tokens; {TOKENS_MAX} are allowed")
+        borders = (TurnEnd("cut"), turn, Adopted(adopted), Prompt(tokens), TurnEnd("length"))
+        self._journal.check_room(borders, max_new_tokens)
         if self._state.turn is not None:
             self._write(TurnEnd("cut"))
         self._write(turn)

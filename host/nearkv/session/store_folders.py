@@ -23,7 +23,7 @@ from nearkv.layout import ModelLayout
 from nearkv.scrub import BadPage, Scrubber
 from nearkv.session.fit import fitting, misfit_text
 from nearkv.session.folder import DEFAULT_TENANT, SEQUENCE_PREFIX, Entry, SessionFolder
-from nearkv.session.journal import Found, read_journal
+from nearkv.session.journal_reading import Found, read_journal
 from nearkv.session.sequences import drop_orphans
 from nearkv.token_ids import Ids, agreed
 from nearkv.volume import Volume

@@ -22,7 +22,7 @@ from nearkv.layout import ModelLayout
 from nearkv.models.tensors import TensorFile, save_tensors
 from nearkv.session import frames
 from nearkv.session.folder import SEQUENCE_PREFIX, Entry, check_label
-from nearkv.session.journal import doubtful, pack_records, parse_journal, read_bytes
+from nearkv.session.journal_reading import doubtful, pack_records, parse_journal, read_bytes
 from nearkv.session.quota import require_room
 from nearkv.session.records import MARK, Crop, Header, JournalInvalid, Record, SessionState, decode, replay
 from nearkv.session.sequences import undone

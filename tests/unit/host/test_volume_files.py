@@ -11,7 +11,8 @@ import pytest
 from nearkv.errors import UserError
 from nearkv.models.tensors import TensorFile
 from nearkv.session.folder import SessionFolder
-from nearkv.session.journal import Journal, read_journal
+from nearkv.session.journal import Journal
+from nearkv.session.journal_reading import read_journal
 from nearkv.session.quota import read_quotas
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_files import check_regular, read_whole

@@ -11,7 +11,8 @@ import pytest
 from nearkv.errors import UserError
 from nearkv.session import frames
 from nearkv.session import journal as journal_module
-from nearkv.session.journal import Journal, parse_journal, read_journal
+from nearkv.session.journal import Journal
+from nearkv.session.journal_reading import parse_journal, read_journal
 from nearkv.session.records import Crop, Header, Prompt, Sampling, Token, Turn, TurnEnd
 from nearkv.volume_errors import VolumeDamaged
 from nearkv_driver.errors import StorageError

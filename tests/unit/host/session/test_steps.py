@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from nearkv.errors import UserError
 from nearkv.session import frames
+from nearkv.session import journal as journal_module
 from nearkv.session.fit import JournalMisfit
 from nearkv.session.journal import Journal
 from nearkv.session.records import Header, Sampling, SessionState
@@ -311,3 +312,18 @@ def test_a_crop_into_a_prefill_that_is_lost_computes_it_first(tmp_path: Path) ->
     session.crop(3)
     assert network.cells == cells[:3]
     assert session.tokens == (1, 2, 3)
+
+
+def test_a_turn_that_the_journal_may_have_no_room_for_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "NBYTES_MAX", 2000)
+    path = tmp_path / "a.journal"
+    session, _ = _opened(path, Medium())
+    with session:
+        before = path.read_bytes()
+        with pytest.raises(UserError, match=r"at most 2,000 are read again.*go on in a new session"):
+            session.say([1, 2, 3], max_new_tokens=70)
+        assert path.read_bytes() == before
+        reply = session.say([1, 2, 3], max_new_tokens=50)
+        assert len(reply.tokens) == 50
