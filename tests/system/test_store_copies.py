@@ -7,13 +7,14 @@ import sqlite3
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from nearkv import card_index
 from nearkv.card_store import CardStore
 from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
 from nearkv.volume_errors import VolumeDamaged
-from nearkv.volume_index import Place
 from nearkv_driver.errors import DriverError, StorageError
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
@@ -127,21 +128,21 @@ def test_an_interrupted_copy_leaves_the_count_of_users_right(
     first = grown(mirror, "a", 300)
     mirror.store.label(first, keys(256))
     used = [card.volume.used_nbytes for card in mirror.store._cards]
-    share, calls = CardStore.share, 0
+    share, calls = card_index.share, 0
 
-    def interrupted(self: CardStore, place: Place) -> None:
+    def interrupted(*values: Any) -> None:
         nonlocal calls
         calls += 1
         if calls == at:
             raise KeyboardInterrupt
-        share(self, place)
+        share(*values)
 
     make = {
         "forked": partial(mirror.store.fork_named, first, "b"),
         "labelled": partial(mirror.store.add_sequence, "b", keys=keys(256)),
     }[how]
     with monkeypatch.context() as patched:
-        patched.setattr(CardStore, "share", interrupted)
+        patched.setattr(card_index, "share", interrupted)
         with pytest.raises(KeyboardInterrupt):
             make()
     if "b" in mirror.store.names():
