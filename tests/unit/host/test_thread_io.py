@@ -41,10 +41,10 @@ def test_an_index_counts_from_its_tables_to_its_closing(tmp_path: Path) -> None:
 def test_where_it_is_not_told_it_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = os.open
 
-    def refuse(path: str, flags: int) -> int:
-        if path.startswith("/proc/"):
+    def refuse(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if str(path).startswith("/proc/"):
             raise PermissionError(13, "no", path)
-        return inner(path, flags)
+        return inner(path, flags, mode)
 
     monkeypatch.setattr(thread_io.os, "open", refuse)
     assert written_nbytes() is None
