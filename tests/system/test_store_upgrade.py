@@ -15,6 +15,7 @@ from nearkv.volume_errors import VolumeMismatch
 from nearkv.volume_identity import FORMAT
 from nearkv.volume_schema import VERSION
 
+from tests.support.stored_sessions import folders, make_sessions
 from tests.support.stores import layout, urls
 
 OLD = Path(__file__).parents[1] / "vectors" / "volume-v1.tar.xz"
@@ -56,9 +57,8 @@ def test_opening_upgrades_and_keeps_every_row(folder: Path) -> None:
         assert store.length(store.open_sequence("c")) == 135
 
 
-def test_what_format_2_wrote_is_of_tokens_that_nobody_knows(folder: Path) -> None:
-    with opened(folder):
-        pass
+def make_format_2(folder: Path) -> None:
+    """The volumes, which are closed, are as format 2 had them."""
     for i in range(2):
         with sqlite3.connect(folder / f"card{i}" / "index.sqlite") as db:
             db.execute("ALTER TABLE spills DROP COLUMN ids")
@@ -66,6 +66,12 @@ def test_what_format_2_wrote_is_of_tokens_that_nobody_knows(folder: Path) -> Non
             db.execute("PRAGMA user_version = 2")
         path = folder / f"card{i}" / "volume.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2}))
+
+
+def test_what_format_2_wrote_is_of_tokens_that_nobody_knows(folder: Path) -> None:
+    with opened(folder):
+        pass
+    make_format_2(folder)
     with opened(folder) as store:
         check_rows(store)
         sequence = next(s for s in range(2) if store.length(s) == 135)
@@ -79,6 +85,17 @@ def test_what_format_2_wrote_is_of_tokens_that_nobody_knows(folder: Path) -> Non
         # The unit that both came in has rows of unknown tokens, and so it is unknown itself.
         known = store.token_ids(store.open_sequence("a"))
         assert (known[:135], known[160:]) == ((None,) * 135, tuple(range(25, 30)))
+
+
+def test_removing_a_session_upgrades_too(tmp_path: Path) -> None:
+    """Both files: an index of format 3 beside a volume.json of format 2 would be opened as the older one."""
+    make_sessions(tmp_path, [40, 50])
+    make_format_2(tmp_path)
+    with folders(tmp_path) as found:
+        found.remove("s0")
+    assert format_of(tmp_path) == [FORMAT, FORMAT]
+    with folders(tmp_path) as found:
+        assert [summary.name for summary in found.summaries()] == ["s1"]
 
 
 def test_an_upgrade_that_was_cut_off_goes_on(folder: Path) -> None:

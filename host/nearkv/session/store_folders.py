@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,7 +27,7 @@ from nearkv.session.journal_reading import Found, read_journal
 from nearkv.session.sequences import drop_orphans
 from nearkv.token_ids import Ids, agreed
 from nearkv.volume import Volume
-from nearkv.volume_identity import VolumeIdentity, read_identity
+from nearkv.volume_identity import FORMAT, VolumeIdentity, read_identity
 
 OnRead = Callable[[int], None]
 
@@ -180,7 +180,8 @@ class StoreFolders:
         layout = ModelLayout(
             identity.model, identity.layers, identity.kv_heads, identity.kv_heads, identity.head_size, identity.dtype
         )
-        return Volume(folder, identity, layout.slot_nbytes, direct=self._direct)
+        # What is wanted is this format, whatever is there: else the index alone would be upgraded.
+        return Volume(folder, replace(identity, format=FORMAT), layout.slot_nbytes, direct=self._direct)
 
     @staticmethod
     def _identity(folder: Path) -> VolumeIdentity:
