@@ -13,10 +13,13 @@ Lost = tuple[str, int, int]
 
 
 class VolumeMismatch(UserError):
-    """The volume was made for something else; `what`, `wanted` and `found` name both sides. Nothing was written."""
+    """The volume was made for something else; `what`, `wanted` and `found` name both sides, `advice` what to do.
+    Nothing was written."""
 
-    def __init__(self, path: str, what: str, *, wanted: object, found: object) -> None:
-        super().__init__(f"{path}: the volume holds {what} = {found}, this store has {wanted}; use another folder")
+    def __init__(
+        self, path: str, what: str, *, wanted: object, found: object, advice: str = "use another folder"
+    ) -> None:
+        super().__init__(f"{path}: the volume holds {what} = {found}, this store has {wanted}; {advice}")
         self.path, self.what, self.wanted, self.found = path, what, wanted, found
 
 

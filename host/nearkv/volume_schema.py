@@ -63,8 +63,11 @@ def prepare(db: sqlite3.Connection) -> None:
 
 
 def check_version(db: sqlite3.Connection, path: Path) -> None:
-    """VolumeMismatch unless the index is of this version."""
+    """VolumeMismatch unless the index is of this version; it says what upgrades an older one."""
     (found,) = db.execute("PRAGMA user_version").fetchone()
+    if 0 <= found < VERSION:
+        advice = "nearkv generate with its cards upgrades it"
+        raise VolumeMismatch(str(path.parent), "index version", wanted=VERSION, found=found, advice=advice)
     if found != VERSION:
         raise VolumeMismatch(str(path.parent), "index version", wanted=VERSION, found=found)
 

@@ -109,10 +109,11 @@ def test_what_is_no_volume_or_of_another_version(folder: Path, tmp_path: Path) -
         Scrubber(tmp_path)
     with Scrubber(folder / "card0") as scrubber, pytest.raises(KeyError, match="'c'"):
         scrubber.scrub("c")
-    with sqlite3.connect(folder / "card0" / "index.sqlite") as db:
-        db.execute("PRAGMA user_version = 1")
-    with pytest.raises(VolumeMismatch, match=f"index version = 1, this store has {VERSION}"):
-        Scrubber(folder / "card0")
+    for version, advice in ((1, "nearkv generate with its cards upgrades it"), (VERSION + 1, "use another folder")):
+        with sqlite3.connect(folder / "card0" / "index.sqlite") as db:
+            db.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(VolumeMismatch, match=f"index version = {version}, this store has {VERSION}; .*{advice}"):
+            Scrubber(folder / "card0")
 
 
 def test_pages_that_are_cut_off_and_written_anew_meanwhile_are_not_bad(
