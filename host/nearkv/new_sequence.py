@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from nearkv_driver.errors import StorageError
-
+from nearkv import copies
 from nearkv.card_store import CardStore
 from nearkv.layout import ModelLayout
 from nearkv.placement import shares
@@ -44,8 +43,8 @@ def _index(state: SequenceState, name: str) -> None:
     try:
         for part in state.parts:
             part.data.record = part.card.volume.index.create(name, part.data.heads, time.time_ns())
-    except StorageError:
+    except BaseException:
+        # Ctrl-C may fall behind a transaction, before its number is known here.
         for part in state.parts:
-            if part.data.record is not None:
-                part.card.volume.index.delete(part.data.record)
+            copies.remove(part.card.volume, name)
         raise

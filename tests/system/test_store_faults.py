@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from nearkv.kvstore import KVStore
 from nearkv.volume_errors import NotStored
+from nearkv.volume_index import VolumeIndex
 from nearkv_driver.errors import DirectIoUnavailable, DriverError, JobError, OutOfDeviceMemory, StorageError
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
@@ -279,6 +280,30 @@ def test_ctrl_c_between_two_cards_leaves_no_half_freed_sequence(
     mirror.store.close()
     with KVStore.open(layout(), urls(2, tmp_path)) as again:
         assert again.length(again.open_sequence("a")) == 140
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_ctrl_c_behind_an_index_transaction_leaves_no_name(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    create, calls = VolumeIndex.create, 0
+
+    def interrupted(index: VolumeIndex, name: str, heads: Sequence[int], used_ns: int = 0) -> int:
+        nonlocal calls
+        calls += 1
+        number = create(index, name, heads, used_ns)
+        if calls == at:
+            raise KeyboardInterrupt
+        return number
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VolumeIndex, "create", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mirror.store.add_sequence("a")
+    assert mirror.store.names() == ()
+    sequence = mirror.add("a")
+    mirror.append([sequence], 40)
+    mirror.check_rows(sequence)
 
 
 def test_a_card_full_of_tails_says_what_it_needs_and_keeps_what_it_has() -> None:
