@@ -72,10 +72,11 @@ class Journal:
             new.rename(path)
             sync_folder(path.parent)
         except BaseException as error:
-            journal.close()
             for name in (new, path):  # perhaps it has its name already, and who is told that it failed begins anew
                 with suppress(OSError):
                     name.unlink(missing_ok=True)
+            with suppress(StorageError):  # of a file without a name
+                journal.close()
             if isinstance(error, OSError):
                 raise _storage("cannot be created", path, error) from error
             raise

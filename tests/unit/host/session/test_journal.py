@@ -232,6 +232,13 @@ def test_a_failed_creation_leaves_no_journal(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(StorageError, match="cannot be created: EIO"):
             Journal.create(tmp_path / "a.journal", HEADER)
     assert not list(tmp_path.iterdir())
+    # A drive that fails from the folder's sync on: the mark at the end cannot be written either.
+    calls = FaultySyscalls(SystemCalls(), [Fails("pwritev", first=2, last=None)])
+    with monkeypatch.context() as patched:
+        patched.setattr(journal_module, "sync_folder", failing)
+        with pytest.raises(StorageError, match="cannot be created: EIO"):
+            Journal.create(tmp_path / "a.journal", HEADER, syscalls=calls)
+    assert not list(tmp_path.iterdir())
     with Journal.create(tmp_path / "a.journal", HEADER), pytest.raises(FileExistsError):
         Journal.create(tmp_path / "a.journal", HEADER)
 
