@@ -38,6 +38,13 @@ def test_an_index_counts_from_its_tables_to_its_closing(tmp_path: Path) -> None:
     assert index.write_nbytes == after - before
 
 
+@pytest.mark.parametrize("text", [b"", b"rchar: 1\n", b"wchar:", b"wchar: many\n"], ids=repr)
+def test_a_system_that_tells_something_else_tells_nothing(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_io.os, "open", lambda *_: os.dup(0))
+    monkeypatch.setattr(thread_io.os, "read", lambda *_: text)
+    assert written_nbytes() is None
+
+
 def test_where_it_is_not_told_it_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = os.open
 
