@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the small files of a volume. What is none of a volume's files, such as a pipe, is VolumeDamaged: waiting for it
-could hold the program for ever, and reading a device fill its memory.
+"""Reads the small files of a volume, and opens new ones for their owner alone.
+
+What is none of a volume's files, such as a pipe, is VolumeDamaged: waiting for it could hold the program for ever, and
+reading a device fill its memory.
 """
 
 from __future__ import annotations
@@ -34,6 +36,11 @@ def check_regular(path: Path) -> None:
     opens it."""
     if path.exists() and not path.is_file():
         raise VolumeDamaged("is no regular file", path=str(path))
+
+
+def private(path: str, flags: int) -> int:
+    """For `opener` of open: a new file is its owner's alone from the first moment on."""
+    return os.open(path, flags, 0o600)
 
 
 def unreadable(path: Path, number: int) -> StorageError:

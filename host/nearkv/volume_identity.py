@@ -12,7 +12,7 @@ from nearkv_driver.errors import StorageError
 
 from nearkv.layout import ModelLayout
 from nearkv.volume_errors import VolumeDamaged, VolumeMismatch
-from nearkv.volume_files import read_whole
+from nearkv.volume_files import private, read_whole
 
 FORMAT = 3
 # Formats that opening a volume turns into this one.
@@ -79,7 +79,7 @@ def write_identity(folder: Path, identity: VolumeIdentity) -> None:
     """Writes it whole or not at all: a new file, synced, then renamed."""
     path, new = folder / FILE_NAME, folder / f"{FILE_NAME}.new"
     try:
-        with open(new, "w", opener=_private) as file:
+        with open(new, "w", opener=private) as file:
             json.dump(asdict(identity), file, indent=2)
             file.write("\n")
             file.flush()
@@ -88,10 +88,6 @@ def write_identity(folder: Path, identity: VolumeIdentity) -> None:
         sync_folder(folder)
     except OSError as error:
         raise StorageError(f"cannot be written: {error.strerror}", path=str(path)) from error
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def sync_folder(folder: Path) -> None:

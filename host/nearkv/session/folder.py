@@ -23,7 +23,7 @@ from nearkv.session.journal import Journal
 from nearkv.session.journal_reading import Found, parse_journal, read_bytes, read_header, read_journal
 from nearkv.session.records import Header, Record
 from nearkv.volume_errors import VolumeDamaged
-from nearkv.volume_files import read_whole
+from nearkv.volume_files import private, read_whole
 from nearkv.volume_identity import sync_folder
 
 FOLDER = "sessions"
@@ -124,7 +124,7 @@ class SessionFolder:
             if not path.exists():
                 self._make()
                 new = path.with_suffix(".new")
-                with open(new, "wb", opener=_private) as file:
+                with open(new, "wb", opener=private) as file:
                     file.write(secrets.token_bytes(_SALT_NBYTES))
                     file.flush()
                     os.fsync(file.fileno())
@@ -200,10 +200,6 @@ class SessionFolder:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _entry(path: Path) -> Entry:

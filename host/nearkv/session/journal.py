@@ -65,7 +65,6 @@ class Journal:
         new.unlink(missing_ok=True)
         journal = cls._opened(new, os.O_CREAT | os.O_EXCL, every, syscalls, 0, 0)
         try:
-            _private(new)
             for record in (header, *records):
                 journal._put(record)
             journal.sync()
@@ -233,10 +232,6 @@ class Journal:
                     what = f"{what} failed, disk full: {nbytes} bytes needed, {free} free"
                     raise _storage(what, self.path, error) from error
                 raise _storage(f"{what} failed", self.path, error) from error
-
-
-def _private(path: Path) -> None:
-    path.chmod(0o600)
 
 
 def _storage(what: str, path: Path, error: OSError) -> StorageError:
