@@ -14,7 +14,7 @@ from nearkv.card_sequence import CardSequence
 from nearkv.card_store import CardStore
 from nearkv.volume import Volume
 from nearkv.volume_identity import VolumeIdentity
-from nearkv.volume_index import SequenceRecord
+from nearkv.volume_records import SequenceRecord
 from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import SystemCalls
