@@ -86,7 +86,8 @@ def verify(
         str | None,
         typer.Option(
             help="What to do about bad pages: recompute (they are dropped, and computed from the tokens when the "
-            "session is opened) or drop (the session ends before them). Default: only tell."
+            "session is opened) or drop (the session ends before them; of one that is named, also before the damage of "
+            "its journal, and K and V that are not of its journal's tokens go). Default: only tell."
         ),
     ] = None,
     as_json: _Json = False,
