@@ -27,6 +27,9 @@ def test_the_commands(opened: Callable[..., Session], model: Path, tmp_path: Pat
     assert code == 0, err
     document = json.loads(out)
     assert document["session"]["tokens"] == document["prefill"]["tokens"] + len(document["tokens"][0])
+    device = document["device"]
+    if device is not None and device["written_bytes"]:  # a file system in memory counts none
+        assert device["written_bytes"] >= document["media"]["write_bytes"] > 0  # closing writes too
     code, out, _ = command(tmp_path, "sessions", "list", "--json")
     (only,) = json.loads(out)
     assert (only["name"], only["turns"], only["tokens"]) == ("trip", 1, document["session"]["tokens"])

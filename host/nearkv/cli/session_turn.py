@@ -112,8 +112,8 @@ def run_turn(
                 on_text=on_text,
             )
         restored, tokens, journal = session.restored, len(session.tokens), session.journal_nbytes
-        torn, device_moved = session.torn_nbytes, since(moved)
-    stats = session.stats()  # closed: all that was written is counted
+        torn = session.torn_nbytes
+    stats, device_moved = session.stats(), since(moved)  # closed: all that was written is counted
     result = GenerationResult(
         (reply.text,),
         (reply.tokens,),
