@@ -253,6 +253,8 @@ class VolumeIndex:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._errors(), self._counted():
+            if self._db.in_transaction:  # one that Ctrl-C fell on outside of what follows
+                self._db.execute("ROLLBACK")
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield

@@ -9,6 +9,7 @@ from pathlib import Path
 from nearkv.kvstore import KVStore
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
 from nearkv.session.journal import Journal
+from nearkv.session.sequences import open_whole
 from nearkv.session.steps import SessionSteps
 from nearkv.session.store_folders import StoreFolders
 
@@ -28,8 +29,9 @@ class OpenSession:
         header = found.state.header
         assert header is not None
         self.sequence_name = SEQUENCE_PREFIX + header.session
-        known = self.sequence_name in store.names()
-        sequence = store.open_sequence(self.sequence_name) if known else store.add_sequence(self.sequence_name)
+        sequence, _ = open_whole(store, header.session)
+        if sequence is None:
+            sequence = store.add_sequence(self.sequence_name)
         tokens = found.state.tokens[: store.length(sequence)]
         self.network = StoreNetwork(store, sequence, tokens, attends=False)
         self.steps = SessionSteps(self.journal, found.state, self.network)

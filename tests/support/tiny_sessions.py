@@ -26,7 +26,7 @@ def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
 
 def die(session: Session) -> None:
     """As the end of the process would: nothing is flushed, nothing closed properly, the locks go."""
-    if session._parts.has_sequence:
+    if session._parts.cache is not None:
         session._parts.cache._release.detach()
     store = session._parts.store
     store._sequences.clear()

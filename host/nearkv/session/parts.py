@@ -49,6 +49,7 @@ class SessionParts:
         self.store: KVStore = stack.enter_context(KVStore.open(self.layout, urls, timeline=timeline))
         self.folder = SessionFolder(folder)
         self._stack, self._network = stack, LaterNetwork()
+        self.cache: NearStorageCache | None = None
         self._sequence: int | None = None
         self._incomplete = ""
         self.header: Header
@@ -152,9 +153,12 @@ class SessionParts:
         return SEQUENCE_PREFIX + self.header.session
 
     def _adopt(self, sequence: int) -> None:
-        self.cache = self._stack.enter_context(
-            NearStorageCache(self.model.config, store=self.store, sequences=[sequence], model_name=self.layout.model)
-        )
+        if self.cache is None:  # else Ctrl-C came below, and two of them would free the sequence twice
+            self.cache = self._stack.enter_context(
+                NearStorageCache(
+                    self.model.config, store=self.store, sequences=[sequence], model_name=self.layout.model
+                )
+            )
         self._network.set(SequenceNetwork(self.model, self.cache, self.store, sequence))
         self._sequence = sequence
 
