@@ -20,7 +20,8 @@ from statistics import median
 import numpy as np
 from nearkv.kvstore import KVStore
 from nearkv.layout import ModelLayout
-from nearkv.writer import Task, Work, Writer, WriterThread
+from nearkv.writer import Task, Work, Writer
+from nearkv_driver.work_threads import WorkThreads
 from rich.console import Console
 from rich.table import Table
 
@@ -48,7 +49,7 @@ class WaitingWriter:
     """Ends each piece of work before it gives back the task: what a step would cost without a writer thread."""
 
     def __init__(self, name: str) -> None:
-        self._thread = WriterThread(name)
+        self._thread = WorkThreads(name)
 
     def give(self, work: Work) -> Task:
         task = self._thread.give(work)
@@ -94,7 +95,7 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory(prefix="spill-pause-", dir=args.folder) as private:
         for units in args.spill:
-            for name, writer in (("waited for", WaitingWriter), ("behind the steps", WriterThread)):
+            for name, writer in (("waited for", WaitingWriter), ("behind the steps", WorkThreads)):
                 rows.append(measure(Path(private), name, writer, units, args.batch, args.drive))
     table = Table("spills", "units", "steps", "median step ms", "step that spills ms", "pause ms", "waits", "waited ms")
     for row in rows:

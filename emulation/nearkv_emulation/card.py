@@ -15,13 +15,13 @@ from nearkv_driver.errors import BufferMisuse, DriverError
 from nearkv_driver.registry import CardUrl
 from nearkv_driver.regmap import ADDR_CTL, ADDR_CTRL, ADDR_KV, ADDR_OUT
 from nearkv_driver.transport import Buffer, CardInfo
+from nearkv_driver.work_threads import Call, WorkThreads
 
 from nearkv_emulation import card_memory
 from nearkv_emulation.card_memory import CardMemory, banks_of, p2p_of
 from nearkv_emulation.control import ControlRegisters
 from nearkv_emulation.drive import drive_of
 from nearkv_emulation.kernel import Kernel
-from nearkv_emulation.worker import Worker
 
 _OPTIONS = (*card_memory.OPTIONS, "kernel", "drive")
 _KERNELS = {"hls": "nearkv_emulation.csim:CsimKernel", "model": "nearkv_emulation.model:ModelKernel"}
@@ -64,8 +64,8 @@ class EmulatedCard:
         self._kernel = kernel
         self._registers = ControlRegisters()
         self._memory = CardMemory(info)
-        self._worker = Worker(f"card {info.url}")
-        self._running = False
+        self._thread = WorkThreads(f"card {info.url}")
+        self._running: Call[None] | None = None
 
     def read32(self, offset: int) -> int:
         self._memory.require_open()
@@ -82,17 +82,17 @@ class EmulatedCard:
 
     def pause(self, seconds: float) -> None:
         self._memory.require_open()
-        if not self._running:
+        if self._running is None:
             time.sleep(max(0.0, seconds))
             return
         try:
-            ended = self._worker.wait(max(0.0, seconds))
+            ended = self._running.ends_within(max(0.0, seconds))
         except Exception as error:
-            self._running = False
+            self._running = None
             raise DriverError(f"the emulated kernel failed: {error}", card=self._info.url) from error
         self._registers.accepted()
         if ended:
-            self._running = False
+            self._running = None
             self._registers.ended()
 
     def info(self) -> CardInfo:
@@ -100,7 +100,7 @@ class EmulatedCard:
         return self._info
 
     def close(self) -> None:
-        self._worker.close()
+        self._thread.close(wait=False)
         # A list that still runs holds the memory until it ends.
         self._memory.close()
 
@@ -112,5 +112,4 @@ class EmulatedCard:
             self._registers.refused()
             raise
         masters = self._memory.behind(self._info.masters)
-        self._running = True
-        self._worker.give(lambda: self._kernel.run(masters, kv, ctl, out))
+        self._running = self._thread.give(lambda: self._kernel.run(masters, kv, ctl, out))

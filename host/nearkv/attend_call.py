@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
 from functools import partial
 
 import numpy as np
 from nearkv_driver.commands import AttendResult, RawResult, Result
 from nearkv_driver.errors import DriverError, OutOfDeviceMemory
 from nearkv_driver.regmap import EMPTY_T
+from nearkv_driver.work_threads import Call
 from numpy.typing import NDArray
 
-from nearkv.card_run import CardRun, Done, Stopped, Work
+from nearkv.card_run import CardRun, Done, Stop, Stopped, Work
 from nearkv.card_store import CardStore
 from nearkv.fetches import Fetch, Wave
 from nearkv.jobs import Attention, Entry
@@ -39,13 +37,14 @@ def attend(
     scale: float,
     window: int,
     guesses: Sequence[Sequence[Wave]] = (),
+    stop: Stop,
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """(out [batch, query_heads, n, head_size], lse [batch, query_heads, n]) for `shape` = (batch, n).
 
     `guesses` are waves per card that may be wanted by the next call; they are read when nothing else is to be read.
     """
     call = Attention(layout, layer, scale, window)
-    done = _run(call, queries, cards, guesses)
+    done = _run(call, queries, cards, guesses, stop)
     batch, n = shape
     rows = (batch, layout.kv_heads, n, layout.group)
     o = np.zeros((*rows, layout.head_size), np.float32)
@@ -110,55 +109,57 @@ def _merged(parts: Sequence[RawResult]) -> AttendResult:
 
 
 def _run(
-    call: Attention, queries: Sequence[Query], cards: Sequence[CardStore], guesses: Sequence[Sequence[Wave]]
+    call: Attention, queries: Sequence[Query], cards: Sequence[CardStore], guesses: Sequence[Sequence[Wave]], stop: Stop
 ) -> list[tuple[Entry, Result]]:
     """A card that has no room for its lists lets an extent go and the call begins again."""
     while True:
         try:
-            return _run_once(call, queries, cards, guesses)
+            return _run_once(call, queries, cards, guesses, stop)
         except OutOfDeviceMemory:
             evicted = [card.residency.evict() for card in cards]
             if not any(evicted):
                 raise
+            stop.failed = False
 
 
 def _run_once(
-    call: Attention, queries: Sequence[Query], cards: Sequence[CardStore], guesses: Sequence[Sequence[Wave]]
+    call: Attention, queries: Sequence[Query], cards: Sequence[CardStore], guesses: Sequence[Sequence[Wave]], stop: Stop
 ) -> list[tuple[Entry, Result]]:
-    stop = threading.Event()
     todo: list[tuple[CardStore, CardRun]] = []
     found = sources(call.layer, queries, len(cards), call.window, call.layout)
     for number, (card, some) in enumerate(zip(cards, found, strict=True)):
         steps = cut([source.reach.fetches for source in some], card.options.wave_nbytes, call.layout)
-        card.reader.plan([step.wave for step in steps], guesses[number] if guesses else ())
-        if some:
-            todo.append((card, CardRun(card, call, Work(some, steps), stop)))
-    running: list[tuple[CardStore, Future[Done]]] = []
+        later = guesses[number] if guesses else ()
+        if some or later or not card.reader.idle:
+            todo.append((card, CardRun(card, call, Work(some, steps, later), stop)))
+    running: list[tuple[CardStore, Call[Done]]] = []
     try:
         for card, run in todo:
-            running.append((card, card.thread.submit(partial(_guarded, run, stop))))
-        wait_for([future for _, future in running])
+            running.append((card, card.thread.give(partial(_guarded, run, stop))))
+        for _, work in running:
+            work.error()
     except BaseException:
-        # Interrupted: cards end after the list in hand, and nobody else uses them before that.
-        stop.set()
-        wait_for([future for _, future in running])
+        # A card has no thread: others end after the list in hand, and nobody uses them before that.
+        stop.failed = True
+        for _, work in running:
+            work.error()
         raise
     return _results(running)
 
 
-def _guarded(run: CardRun, stop: threading.Event) -> Done:
+def _guarded(run: CardRun, stop: Stop) -> Done:
     try:
         return run.run()
     except BaseException:
-        stop.set()
+        stop.failed = True
         raise
 
 
-def _results(running: Sequence[tuple[CardStore, Future[Done]]]) -> list[tuple[Entry, Result]]:
+def _results(running: Sequence[tuple[CardStore, Call[Done]]]) -> list[tuple[Entry, Result]]:
     """All results, or the first error, which names its card and the errors of others."""
     errors: list[BaseException] = []
-    for card, future in running:
-        error = future.exception()
+    for card, work in running:
+        error = work.error()
         if error is None or isinstance(error, Stopped):
             continue
         if not (isinstance(error, DriverError) and error.card):
@@ -168,4 +169,4 @@ def _results(running: Sequence[tuple[CardStore, Future[Done]]]) -> list[tuple[En
         for other in errors[1:]:
             errors[0].add_note(f"also: {other}")
         raise errors[0]
-    return [pair for _, future in running for pair in future.result()]
+    return [pair for _, work in running for pair in work.wait()]

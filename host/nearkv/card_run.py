@@ -7,7 +7,6 @@ the pages. The kernel never waits for a wave but its own.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from nearkv_driver.errors import DriverError, JobError
 from nearkv_driver.regmap import JOBS_MAX
 
 from nearkv.card_store import CardStore
+from nearkv.fetches import Wave
 from nearkv.jobs import Attention, Entry, entries, states_nbytes
 from nearkv.query import Source
 from nearkv.wave_reader import Staged
@@ -33,10 +33,26 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """Sources of one card and the steps in which what they lack is read."""
+    """Sources of one card and the steps in which what they lack is read; `guesses` may be read behind these."""
 
     sources: Sequence[Source]
     steps: Sequence[Step]
+    guesses: Sequence[Wave] = ()
+
+
+@dataclass
+class Stop:
+    """Shared by the cards of a call. `failed`: one of them has; `interrupted`: nobody wants the result any more."""
+
+    failed: bool = False
+    interrupted: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        return self.failed or self.interrupted
+
+    def interrupt(self) -> None:
+        self.interrupted = True
 
 
 @dataclass(eq=False)
@@ -50,9 +66,9 @@ class _List:
 
 
 class CardRun:
-    """Runs once. `stop` is set by whoever sees a failure; the run then ends between two lists."""
+    """Runs once. When `stop` is wanted it ends between two lists."""
 
-    def __init__(self, card: CardStore, call: Attention, work: Work, stop: threading.Event) -> None:
+    def __init__(self, card: CardStore, call: Attention, work: Work, stop: Stop) -> None:
         self._card, self._call, self._work, self._stop = card, call, work, stop
         self._done: Done = []
         self._lists: list[_List] = []
@@ -64,6 +80,8 @@ class CardRun:
     def run(self) -> Done:
         """Results of all jobs with an output. When it raises, the card has no list in flight and no wave is held."""
         try:
+            # Here and not in the thread of the caller, where Ctrl-C may fall between two steps of it.
+            self._card.reader.plan([step.wave for step in self._work.steps], self._work.guesses)
             for some in self._at_once():
                 self._submit(some, None)
             for number, step in enumerate(self._work.steps):
@@ -109,7 +127,7 @@ class CardRun:
         card.device.upload_checksums(card.ring.crcs, crcs.tobytes(), slot.crc_offset)
 
     def _submit(self, some: list[Entry], staged: Staged | None) -> None:
-        if self._stop.is_set():
+        if self._stop.wanted:
             raise Stopped
         prepared = self._card.device.prepare([entry.job for entry in some])
         self._land()

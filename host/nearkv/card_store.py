@@ -15,10 +15,10 @@ from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import OutOfDeviceMemory
 from nearkv_driver.pagestore import aligned_buffer, page_crcs
 from nearkv_driver.regmap import PAGE_BYTES
+from nearkv_driver.work_threads import WorkThreads
 from numpy.typing import NDArray
 
 from nearkv.card_sequence import CardSequence, Group
-from nearkv.card_thread import CardThread
 from nearkv.extents import ExtentRun
 from nearkv.group_sharing import may_write
 from nearkv.layout import ModelLayout
@@ -53,7 +53,7 @@ class CardStore:
         """`spill_units` sizes the tails: full units that start a spill."""
         self.spill_units, self.slot_rows = spill_units, slot_rows(layout, spill_units)
         self.device, self.volume, self.layout, self.options, self.p2p = device, volume, layout, options, p2p
-        self.thread = CardThread(f"card {device.url}")
+        self.thread = WorkThreads(f"card {device.url}")
         limit = options.resident_nbytes
         self.residency = Residency(device, layout, self._evicted, p2p=p2p, limit_nbytes=limit)
         self.ring = StagingRing(device, options, p2p=p2p)
@@ -223,7 +223,7 @@ class CardStore:
     def stop(self) -> None:
         """Ends reads and the card's thread; may be called again."""
         self.reader.close()
-        self.thread.close()
+        self.thread.close(wait=False)  # what the card does may never end
 
     def close(self) -> None:
         self.stop()

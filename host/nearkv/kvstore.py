@@ -2,7 +2,7 @@
 """KVStore, the engine: K and V of many sequences on cards, attention computed there. The order of the steps, no more.
 
 Rows come in by layer, are kept in a RAM write buffer and on the cards, and go to flash in whole units. Every call
-either does all it says or raises and leaves lengths and stored rows as they were. One thread at a time.
+either does all it says or raises and leaves lengths and stored rows as they were, Ctrl-C or not. One thread at a time.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 from nearkv_driver.errors import DriverError
 from nearkv_driver.syscalls import Syscalls
+from nearkv_driver.work_threads import WorkThreads
 from numpy.typing import NDArray
 
 from nearkv import checks, copies, forks, sessions
+from nearkv.card_run import Stop
 from nearkv.card_store import CardStore
 from nearkv.cards import evicts, open_cards
 from nearkv.counters import closed_stats, store_stats
@@ -35,7 +38,8 @@ from nearkv.store_calls import Halves, StoreCalls
 from nearkv.tail import WriteBuffer
 from nearkv.timeline import Timeline
 from nearkv.token_ids import check_ids
-from nearkv.writer import Writer, WriterThread
+from nearkv.whole_calls import WholeCalls, whole
+from nearkv.writer import Writer
 
 
 class KVStore:
@@ -59,6 +63,8 @@ class KVStore:
         self._spiller = new_spiller(layout, self._buffer, cards, writers, resources)
         self._calls = StoreCalls(layout, self._cards, self._sequences, self._spiller, timeline)
         self._last: StoreStats | None = None
+        self._whole = WholeCalls("store of " + ", ".join(card.device.url for card in cards), self._owner.check)
+        resources.callback(self._whole.close)
 
     @classmethod
     def open(
@@ -67,7 +73,7 @@ class KVStore:
         cards: Sequence[str],
         *,
         syscalls: Syscalls | None = None,
-        writer: Callable[[str], Writer] = WriterThread,
+        writer: Callable[[str], Writer] = WorkThreads,
         timeline: Timeline | None = None,
     ) -> Self:
         """Opens the cards of these URLs, each with the volume in `?ssd=` or, without, a temporary one removed at close.
@@ -100,6 +106,7 @@ class KVStore:
                 raise
             error.add_note(f"and closing the store: {failed}")
 
+    @whole
     def add_sequence(
         self, name: str | None = None, *, keys: Sequence[bytes] = (), tokens: Sequence[int] = (), more: int = 0
     ) -> int:
@@ -109,7 +116,6 @@ class KVStore:
         named one begins with the longest run of them from token 0 on, which it shares. `length` tells. Rows that are
         known to be of other tokens than the first of `tokens` are not taken, whatever their key. `more` sequences come
         next, and all are spread over the cards together."""
-        self._owner.check()
         if name is not None:
             copies.check_new(self._cards, name)
             if keys and copies.adopt(self._cards, self.layout, name, keys, tokens):
@@ -117,9 +123,9 @@ class KVStore:
         state = new_sequence(self._sequences.next_id, name, self._cards, self.layout, self._buffer, more)
         return self._sequences.enter(state)
 
+    @whole
     def shared(self, keys: Sequence[bytes], tokens: Sequence[int] = ()) -> int:
         """How many tokens `add_sequence` would find for these."""
-        self._owner.check()
         return copies.shared(self._cards, self.layout, keys, tokens)
 
     def note(self, sequence: int, tokens: Sequence[int]) -> None:
@@ -131,15 +137,17 @@ class KVStore:
         return self._sequences[sequence].token_ids()
 
     def guard(self, sequence: int, before_durable: Callable[[], None]) -> None:
-        """`before_durable` is called, on the caller's thread, before rows of a named sequence that are not durable yet
+        """`before_durable` is called, while a call is under way, before rows of a named sequence that are not durable
         become so. What it raises keeps them from it, as a full disk would."""
         self._sequences[sequence].guard = before_durable
 
+    @whole
     def label(self, sequence: int, keys: Sequence[bytes]) -> None:
         """Tells what extents 0, 1, ... of a named sequence hold: two extents with one key hold the same rows, and
         `add_sequence` finds them. Those that are not full and on the volumes yet get none."""
         copies.label(self._sequences[sequence], self.layout, keys)
 
+    @whole
     def fork_named(self, sequence: int, name: str) -> None:
         """A new named sequence on the volumes that has all tokens of this one, which has a name too. It is not open.
         Full extents are shared, not copied; the rest of less than an extent is. Durable when this returns."""
@@ -150,6 +158,7 @@ class KVStore:
         with self._sequences.held(name):
             copies.fork_named(parent, name)
 
+    @whole
     def fork(self, sequence: int) -> int:
         """A new sequence without a name that begins with all tokens of this one; from here on each goes its own way.
 
@@ -160,6 +169,7 @@ class KVStore:
         self._spiller.drain(parent)
         return self._sequences.enter(forks.fork(parent, self._sequences.next_id, self.layout, self._buffer))
 
+    @whole
     def select(self, sequences: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
         """The batch `sequences` with rows `order`: a row that is named once keeps its id, the second and later times
         give forks, and rows that are not named are freed. Index work only: no stored row moves. A failure changes
@@ -167,9 +177,9 @@ class KVStore:
         ids = [state.id for state in self._sequences.batch(sequences)]
         return forks.select(ids, order, self.fork, self._flush_named, lambda i: self._release(self._sequences[i]))
 
+    @whole
     def open_sequence(self, name: str) -> int:
         """Opens a named sequence from the volumes; `info` tells what had to be dropped. KeyError: unknown name."""
-        self._owner.check()
         self._sequences.check_closed(name)
         with self._sequences.held(name):
             state = sessions.load(self._sequences.next_id, name, self._cards, self.layout, self._buffer)
@@ -181,20 +191,20 @@ class KVStore:
         """The open sequence of this name."""
         return self._sequences.named(name)
 
+    @whole
     def names(self) -> tuple[str, ...]:
         """Names of all sequences on the volumes."""
-        self._owner.check()
         return tuple(sorted({name for card in self._cards for name in card.volume.index.names()}))
 
+    @whole
     def used_nbytes(self, name: str) -> int:
         """What a named sequence takes on all volumes as of its last flush; shared pages count in full."""
-        self._owner.check()
         found = [card.volume.index.find(name) for card in self._cards]
         return sum(len(r.places) * len(r.heads) * self.layout.slot_nbytes for r in found if r is not None)
 
+    @whole
     def delete(self, name: str) -> None:
         """Removes a named sequence, which must not be open, from the volumes."""
-        self._owner.check()
         self._sequences.check_closed(name)
         sessions.delete(name, self._cards)
 
@@ -209,6 +219,7 @@ class KVStore:
         checks.check_layer(layer, self.layout)
         return state.tail.end[layer]
 
+    @whole
     def append(
         self, layer: int, sequences: Sequence[int], k: Halves, v: Halves, valid: NDArray[np.bool_] | None = None
     ) -> None:
@@ -236,12 +247,16 @@ class KVStore:
         query token sees all stored tokens. With a window only the last `window` of them. Query tokens with `valid`
         False, and those that see nothing, get zeros and -inf. At most 64 rows (query tokens x group) per KV head.
         """
-        return self._calls.attend(layer, sequences, q, k, v, scale=scale, window=window, valid=valid)
+        stop = Stop()
+        call = partial(self._calls.attend, layer, sequences, q, k, v, scale, window, valid, stop)
+        return self._whole.run(call, stop.interrupt)
 
+    @whole
     def read(self, layer: int, sequence: int) -> tuple[Halves, Halves]:
         """All K and V of a layer, [kv_heads, length, head_size], read back from volumes and write buffer; counted."""
         return self._calls.read(layer, sequence)
 
+    @whole
     def crop(self, sequence: int, length: int) -> None:
         """Drops all tokens from `length` on, in every layer."""
         state = self._sequences[sequence]
@@ -250,12 +265,13 @@ class KVStore:
         self._spiller.settle(state)
         sessions.crop(state, length, self.layout)
 
+    @whole
     def flush(self) -> None:
         """Every complete token of every named sequence is on flash, and in the index, when this returns. NotStored
         names the sequences and tokens that could not be stored; all others are, and it may be called again."""
-        self._owner.check()
         sessions.flush_all(list(self._sequences.values()), self.layout, self._spiller.settle)
 
+    @whole
     def free(self, sequence: int) -> None:
         """Ends the id and gives its memory back. A named sequence is flushed and stays on the volumes; another one's
         space there is free again."""
@@ -272,6 +288,16 @@ class KVStore:
         self._dropped.detach()
         if not self._owner.here:
             return
+        self._whole.run(self._close)
+
+    def stats(self) -> StoreStats:
+        """Counters as they are; of a closed store as they were at its end, with what closing wrote to the indexes."""
+        if self._last is not None:
+            return self._last
+        states = list(self._sequences.values())
+        return store_stats(self._cards, states, self._buffer, self._spiller, self._calls, self._eviction)
+
+    def _close(self) -> None:
         try:
             self.flush()
             touch(self._sequences.values())
@@ -282,13 +308,6 @@ class KVStore:
                 self._resources.close()
             finally:
                 self._last = closed_stats(last, self._cards)
-
-    def stats(self) -> StoreStats:
-        """Counters as they are; of a closed store as they were at its end, with what closing wrote to the indexes."""
-        if self._last is not None:
-            return self._last
-        states = list(self._sequences.values())
-        return store_stats(self._cards, states, self._buffer, self._spiller, self._calls, self._eviction)
 
     def _flush_named(self, sequences: Sequence[int]) -> None:
         states = [state for state in map(self._sequences.__getitem__, sequences) if state.name is not None]

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import count
+
+from nearkv_driver.work_threads import WorkThreads
 
 Request = Callable[[], None]
 
@@ -17,8 +18,8 @@ class Requests:
     """Threads that only wait for the drive; started when first needed."""
 
     def __init__(self, name: str, depth: int = DEPTH) -> None:
-        self._name, self.depth = name, depth
-        self._pool: ThreadPoolExecutor | None = None
+        self.depth = depth
+        self._threads = WorkThreads(name, depth)
 
     def run(self, requests: Sequence[Request]) -> None:
         """Returns when all have ended. Raises the error of the first that failed; those not begun by then are left."""
@@ -26,8 +27,6 @@ class Requests:
             for request in requests:
                 request()
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.depth, thread_name_prefix=self._name)
         numbers = count()
         failed: list[tuple[int, BaseException]] = []
 
@@ -39,13 +38,12 @@ class Requests:
                 except BaseException as error:
                     failed.append((i, error))
 
-        workers: list[Future[None]] = [self._pool.submit(some) for _ in range(min(self.depth, len(requests)))]
-        wait(workers)
+        workers = [self._threads.give(some) for _ in range(min(self.depth, len(requests)))]
+        for worker in workers:
+            worker.wait()
         if failed:
             raise min(failed, key=lambda entry: entry[0])[1]
 
     def close(self) -> None:
         """May be called again."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self._threads.close()

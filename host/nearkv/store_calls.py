@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nearkv import checks, spill
 from nearkv.attend_call import Query, attend, guess
+from nearkv.card_run import Stop
 from nearkv.card_store import CardStore
 from nearkv.errors import UserError
 from nearkv.fetches import Wave
@@ -64,12 +65,13 @@ class StoreCalls:
         q: NDArray[np.float32],
         k: Halves | None,
         v: Halves | None,
-        *,
         scale: float,
         window: int,
         valid: NDArray[np.bool_] | None,
+        stop: Stop,
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """As `KVStore.attend`."""
+        """As `KVStore.attend`; `stop` may be told to stop by another thread. Stopped is raised then, or the result is
+        there after all."""
         checks.check_layer(layer, self._layout)
         checks.check_scale(scale, window)
         checks.check_attends(self._layout)
@@ -93,9 +95,8 @@ class StoreCalls:
         if self._timeline and self._returned_s:
             self._timeline.add(-1, HOST, self._returned_s, self._timeline.clock())
         guesses = self._guesses(Call(layer, tuple(sequences), window))
-        result = attend(
-            layer, queries, (batch, n), self._cards, self._layout, scale=scale, window=window, guesses=guesses
-        )
+        shape, cards, layout = (batch, n), self._cards, self._layout
+        result = attend(layer, queries, shape, cards, layout, scale=scale, window=window, guesses=guesses, stop=stop)
         for query in queries:
             self._account(layer, query)
         if self._timeline:

@@ -12,9 +12,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
+from functools import partial
 
 from nearkv_driver.errors import DriverError
+from nearkv_driver.work_threads import WorkThreads
 
 from nearkv.fetches import Request, Wave, requests
 from nearkv.layout import ModelLayout
@@ -58,7 +59,8 @@ class Staged:
 
 
 class WaveReader:
-    """Use `close` before the volume is closed."""
+    """Use `close` before the volume is closed. Of the rest, the main thread may use `counters` and `idle`: a Ctrl-C
+    between two steps of a change would leave a slot that nobody frees."""
 
     def __init__(
         self,
@@ -73,17 +75,18 @@ class WaveReader:
         self._volume, self._ring, self._layout, self._options = volume, ring, layout, options
         self._record, self._clock = record, clock
         self._counters = ReadCounters()
-        self._changed = threading.Condition()
+        # The lock is taken as such: taking a Condition is Python code, which Ctrl-C may fall into.
+        self._using = threading.Lock()
+        self._changed = threading.Condition(self._using)
         self._queue: deque[_Load] = deque()
         self._free = deque(ring.slots)
-        self._requests: SimpleQueue[tuple[_Load, Request] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._threads = WorkThreads(f"reads of {volume.folder}", options.reads)
         self._closed = False
 
     @property
     def counters(self) -> ReadCounters:
         """A copy."""
-        with self._changed:
+        with self._using:
             return ReadCounters(**vars(self._counters))
 
     def plan(self, wanted: Sequence[Wave], guesses: Sequence[Wave] = ()) -> None:
@@ -91,7 +94,7 @@ class WaveReader:
 
         What is queued already and still right is kept. Without `prefetch` guesses are ignored.
         """
-        with self._changed:
+        with self._using:
             kept = 0
             for load, wave in zip(self._queue, wanted, strict=False):
                 if load.wave != wave or load.error is not None:
@@ -105,14 +108,19 @@ class WaveReader:
             self._queue.extend(_Load(wave) for wave in later)
             self._issue()
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued."""
+        return not self._queue
+
     def ready(self) -> bool:
         """Whether `take` would not wait."""
-        with self._changed:
+        with self._using:
             return bool(self._queue) and _done(self._queue[0])
 
     def take(self) -> Staged:
         """The next wanted wave, when its pages are there; the StorageError that a read of it raised."""
-        with self._changed:
+        with self._using:
             load = self._queue[0]
             while not _done(load):
                 if self._closed:
@@ -129,25 +137,21 @@ class WaveReader:
 
     def give(self, staged: Staged) -> None:
         """The pages are not needed any more."""
-        with self._changed:
+        with self._using:
             self._release(staged.slot)
 
     def forget(self) -> None:
         """Drops everything that is queued."""
-        with self._changed:
+        with self._using:
             self._drop(0)
 
     def close(self) -> None:
         """Returns when no read is under way; may be called again."""
-        with self._changed:
+        with self._using:
             self._closed = True
             self._drop(0)
             self._changed.notify_all()
-        for _ in self._threads:
-            self._requests.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        self._threads.close()
 
     def _drop(self, kept: int) -> None:
         while len(self._queue) > kept:
@@ -175,29 +179,18 @@ class WaveReader:
             load.slot = self._free.popleft()
             todo = requests(load.wave, self._layout, self._options.request_nbytes)
             load.left, load.nbytes = len(todo), sum(request.nbytes for request in todo)
-            self._start_threads()
             for request in todo:
-                self._requests.put((load, request))
+                self._threads.give(partial(self._serve, load, request))
 
-    def _start_threads(self) -> None:
-        while len(self._threads) < self._options.reads:
-            name = f"read {len(self._threads)} of {self._volume.folder}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _work(self) -> None:
-        while (item := self._requests.get()) is not None:
-            load, request = item
-            error: BaseException | None = None
-            if not load.dropped and load.error is None:
-                error = self._read(load, request)
-            del item
-            with self._changed:
-                load.error = load.error or error
-                load.left -= 1
-                if not load.left:
-                    self._ended(load)
+    def _serve(self, load: _Load, request: Request) -> None:
+        error: BaseException | None = None
+        if not load.dropped and load.error is None:
+            error = self._read(load, request)
+        with self._using:
+            load.error = load.error or error
+            load.left -= 1
+            if not load.left:
+                self._ended(load)
 
     def _read(self, load: _Load, request: Request) -> BaseException | None:
         slot = load.slot

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs `nearkv` in a forked process that gets a signal at a chosen moment: before its call number `at` into C code,
-which every system call is. So each moment can be chosen again.
+which every system call is. So a moment can be chosen again, as far as its threads take turns.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -42,15 +44,13 @@ def run(arguments: Sequence[str], output: Path, *, at: int = 0, number: int = si
 
 
 def _count(arguments: Sequence[str], writer: int, at: int, number: int) -> int:
-    calls = 0
+    calls = itertools.count(1)  # next() is one step, whatever thread takes it
 
     def called(frame: FrameType, event: str, _: object) -> None:
-        nonlocal calls
-        if event == "c_call":
-            calls += 1
-            if calls == at:
-                os.kill(os.getpid(), number)
+        if event == "c_call" and next(calls) == at:
+            os.kill(os.getpid(), number)
 
+    threading.setprofile(called)  # the store's thread does most of the work
     sys.setprofile(called)
     try:
         return main(arguments)
@@ -58,4 +58,5 @@ def _count(arguments: Sequence[str], writer: int, at: int, number: int) -> int:
         return ended.code if isinstance(ended.code, int) else 1
     finally:
         sys.setprofile(None)
-        os.write(writer, str(calls).encode())
+        threading.setprofile(None)
+        os.write(writer, str(next(calls) - 1).encode())

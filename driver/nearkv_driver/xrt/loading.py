@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from nearkv_driver.errors import LoadTimeout
+from nearkv_driver.work_threads import Latch
 from nearkv_driver.xrt.api import XrtDevice
 
 
@@ -52,7 +53,7 @@ class _Load:
         self._lock = threading.Lock()
         self._over = self._left = False
         self._error: BaseException | None = None
-        self.ended = threading.Event()
+        self.ended = Latch()
 
     def run(self) -> None:
         try:

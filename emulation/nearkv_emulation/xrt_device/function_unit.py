@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from nearkv_driver.work_threads import Call, WorkThreads
 from nearkv_driver.xclbin import Argument, Kernel
 from nearkv_driver.xclbin.tables import Protocol
 
 from nearkv_emulation.control import ControlRegisters
-from nearkv_emulation.worker import Worker
 
 # Arguments by name as unsigned numbers; pointers are device addresses.
 Function = Callable[[Mapping[str, int]], None]
@@ -34,8 +34,8 @@ class FunctionUnit:
         words = [offset for argument in self._arguments for offset in _words(argument)]
         self._nbytes = max(words, default=_FIRST_ARGUMENT) + 4
         self._registers = ControlRegisters(words, self._nbytes, kernel.protocol is Protocol.AP_CTRL_CHAIN)
-        self._worker = Worker(f"unit {name}")
-        self._running = False
+        self._thread = WorkThreads(f"unit {name}")
+        self._running: Call[None] | None = None
 
     def read32(self, offset: int) -> int:
         return self._registers.read(offset) if offset < self._nbytes else 0
@@ -47,31 +47,29 @@ class FunctionUnit:
 
     @property
     def busy(self) -> bool:
-        return self._running
+        return self._running is not None
 
     def advance(self, wall_s: float) -> None:
-        if self._running:
-            ended = self._worker.wait(wall_s)
+        if self._running is not None:
+            try:
+                ended = self._running.ends_within(wall_s)
+            except BaseException:
+                self._running = None
+                raise
             self._registers.accepted()
             if ended:
-                self._running = False
+                self._running = None
                 self._registers.ended()
                 self._begin()
 
     def close(self) -> None:
         """Waits for what runs: it writes into memory that goes after this."""
-        while self._running:
-            try:
-                self._running = not self._worker.wait(1.0)
-            except Exception:
-                break
-        self._worker.close()
+        self._thread.close()
 
     def _begin(self) -> None:
         if self._registers.begin():
             arguments = {a.name: self._value(a) for a in self._arguments}
-            self._running = True
-            self._worker.give(lambda: self._function(arguments))
+            self._running = self._thread.give(lambda: self._function(arguments))
 
     def _value(self, argument: Argument) -> int:
         value = 0

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -23,6 +24,7 @@ from nearkv.errors import UserError, one_line
 from nearkv.kvstore import KVStore
 from nearkv.layout import ModelLayout
 from nearkv.models.measure import BUSY, Arithmetic, Clock, arithmetic
+from nearkv.requests import Requests
 
 SIZES = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
 FILE_NBYTES = 128 << 20
@@ -98,9 +100,9 @@ def _speed(fd: int, direct: bool, capacity: float) -> DriveSpeed:
     offsets = range(0, FILE_NBYTES, top)
 
     def together(move: Callable[[int, memoryview], None]) -> float:
-        with ThreadPoolExecutor(IN_FLIGHT) as pool:
+        with closing(Requests("calibration", IN_FLIGHT)) as requests:
             began = time.perf_counter()
-            list(pool.map(lambda n: move(offsets[n], buffers[n % IN_FLIGHT]), range(len(offsets))))
+            requests.run([partial(move, at, buffers[n % IN_FLIGHT]) for n, at in enumerate(offsets)])
             return FILE_NBYTES / (time.perf_counter() - began)
 
     def read(at: int, buffer: memoryview) -> None:

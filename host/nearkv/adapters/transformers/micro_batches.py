@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextvars
 import functools
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any
 
 import torch
 from nearkv_driver.regmap import ROWS_MAX
+from nearkv_driver.work_threads import Call, WorkThreads
 
 from nearkv.adapters.transformers.cache import CachePart, NearStorageCache
 from nearkv.adapters.transformers.engines import Engine, engine_for
@@ -32,7 +32,7 @@ class MicroBatches:
         if count < 1:
             raise UserError(f"micro_batches = {count}; at least 1 is expected")
         self._model, self._cache, self._count = model, cache, count
-        self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="micro-batch")
+        self._threads = WorkThreads("micro-batch", count)
         self.steps = 0
 
     def __enter__(self) -> MicroBatches:
@@ -55,7 +55,7 @@ class MicroBatches:
                 self._model.forward = self._whole
             else:
                 del self._model.forward
-        self._pool.shutdown()
+        self._threads.close()
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
         rows = self._rows(args, kwargs)
@@ -95,21 +95,22 @@ class MicroBatches:
         engine = engine_for(next(self._model.parameters()).device)
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         begin = engine.mark()
-        jobs = [
-            self._pool.submit(contextvars.copy_context().run, self._part, one, turns, engine, begin, modes)
-            for one in inputs
-        ]
+        jobs: list[Call[tuple[Any, Any]]] = []
         try:
-            errors = [error for job in jobs if (error := job.exception()) is not None]
-        finally:
-            wait(jobs)
+            for one in inputs:
+                run = functools.partial(contextvars.copy_context().run, self._part, one, turns, engine, begin, modes)
+                jobs.append(self._threads.give(run))
+            errors = [error for job in jobs if (error := job.error()) is not None]
+        except BaseException:  # Ctrl-C: no part goes on behind the caller's back
+            self._threads.close()
+            raise
         if errors:
             for other in errors[1:]:
                 errors[0].add_note(f"also: {other}")
             raise errors[0]
         outputs = []
         for job in jobs:
-            output, end = job.result()
+            output, end = job.wait()
             engine.join(end, [x for x in output.values() if isinstance(x, torch.Tensor)])
             outputs.append(output)
         return outputs
