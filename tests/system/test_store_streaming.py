@@ -238,7 +238,7 @@ def test_the_reads_of_a_card_end_with_the_store(tmp_path: Path) -> None:
         batch = both.add(2)
         both.append(batch, 600)
         both.step(batch)
-        threads = both.streamed._cards[0].reader._threads
+        threads = both.streamed._cards[0].reader._threads._threads
         assert threads
         running = list(threads)
     assert not any(thread.is_alive() for thread in running)
