@@ -22,7 +22,6 @@ from nearkv_driver.pagestore import PageFile, aligned_buffer, page_crcs
 from nearkv_driver.regmap import PAGE_BYTES
 from numpy.typing import NDArray
 
-from nearkv.layout import ModelLayout
 from nearkv.pages import GroupMap
 from nearkv.requests import Requests
 from nearkv.volume_errors import PageMismatch, VolumeDamaged
@@ -104,9 +103,7 @@ class Scrubber:
             raise StorageError("holds no volume", path=str(folder))
         self.folder, self._direct = folder, direct
         self.identity = identity
-        self.layout = ModelLayout(
-            identity.model, identity.layers, identity.kv_heads, identity.kv_heads, identity.head_size, identity.dtype
-        )
+        self.layout = identity.layout
         self._index = VolumeIndex(folder / "index.sqlite", writable=False)
         self._files: dict[int, PageFile] = {}
         self._opening = threading.Lock()

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from nearkv_driver.errors import StorageError
@@ -27,6 +27,7 @@ from nearkv.volume_identity import VolumeIdentity, drop_unfinished, read_identit
 from nearkv.volume_index import VolumeIndex
 from nearkv.volume_lock import take_lock
 from nearkv.volume_records import Place
+from nearkv.volume_upgrade import open_index
 
 _FILE_NBYTES = 1 << 30
 _GROW_NBYTES = 64 << 20
@@ -97,11 +98,7 @@ class Volume:
                 if not self._files:  # a file system that refuses direct I/O shows before anything is kept
                     self._add_file()
                 write_identity(folder, identity)
-            elif found.format != identity.format:
-                # Before the index: a program that knows the older format alone must not open a newer index.
-                write_identity(folder, replace(found, format=identity.format))
-            self._index = VolumeIndex(folder / "index.sqlite")
-            self._reserve_known()
+            self._index = open_index(folder, found, identity, self._reserve_known)
         except BaseException:
             if first and not found and not self._files:
                 # Nothing of a volume has come to be: the folder is left as it was. Removed under the lock, so that
@@ -277,8 +274,8 @@ class Volume:
                 file.runs.grow(slots)
                 return
 
-    def _reserve_known(self) -> None:
-        for claim in claims(self.index, self.folder):
+    def _reserve_known(self, index: VolumeIndex) -> None:
+        for claim in claims(index, self.folder):
             if claim.shared:
                 self.hold(claim.place)
             else:

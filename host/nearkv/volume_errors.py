@@ -23,6 +23,14 @@ class VolumeMismatch(UserError):
         self.path, self.what, self.wanted, self.found = path, what, wanted, found
 
 
+class VolumeOutdated(VolumeMismatch):
+    """An older version wrote the volume; it is read once it is upgraded, as everything that opens it to write does."""
+
+    def __init__(self, path: str, what: str, *, wanted: object, found: object) -> None:
+        advice = "nearkv generate with its cards upgrades it, and so does each nearkv sessions command that writes"
+        super().__init__(path, what, wanted=wanted, found=found, advice=advice)
+
+
 class VolumeBusy(StorageError):
     """Another process (or another store in this one) has the volume open; `owner` is its process id, 0 if unknown."""
 

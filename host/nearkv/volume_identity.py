@@ -39,6 +39,11 @@ class VolumeIdentity:
     def of(cls, layout: ModelLayout, card: int, cards: int) -> VolumeIdentity:
         return cls(layout.model, layout.layers, layout.kv_heads, layout.head_size, layout.dtype, card, cards)
 
+    @property
+    def layout(self) -> ModelLayout:
+        """Of the volume, which does not know how many query heads share a KV head."""
+        return ModelLayout(self.model, self.layers, self.kv_heads, self.kv_heads, self.head_size, self.dtype)
+
     def check(self, found: VolumeIdentity, path: Path) -> None:
         """VolumeMismatch for the first field that differs, the format first; an empty `store` accepts any, and an older
         format is one that opening upgrades."""

@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,14 +41,21 @@ class VolumeIndex:
     Several threads may use it: one method runs at a time.
     """
 
-    def __init__(self, path: Path, *, writable: bool = True) -> None:
-        """Not `writable`: for reading beside the process that writes it; VolumeMismatch for an older version then."""
+    def __init__(
+        self, path: Path, check: Callable[[VolumeIndex], None] | None = None, *, writable: bool = True
+    ) -> None:
+        """An older version is upgraded, and stays what it was if `check` of the upgraded rows raises. `upgraded_from`:
+        its number, else None.
+
+        Not `writable`: for reading beside the process that writes it; VolumeOutdated for an older version then.
+        """
         check_regular(path)  # SQLite would wait for a pipe's other end
         self._path = path
         self._using = threading.RLock()
         # Bytes written to the log, and to the file when the log is moved into it, from opening to closing; None where
         # the system does not tell.
         self.write_nbytes: int | None = 0
+        self.upgraded_from: int | None = None
         try:
             if writable:
                 _make_private(path)
@@ -65,7 +72,7 @@ class VolumeIndex:
                     self._db.execute("PRAGMA journal_mode=WAL")
                     self._db.execute("PRAGMA synchronous=FULL")
                     self._db.execute("PRAGMA foreign_keys=ON")
-                    upgrade(self._db, path)
+                    self.upgraded_from = upgrade(self._db, path, lambda: check(self) if check else None)
                 else:
                     check_version(self._db, path)
         except BaseException:

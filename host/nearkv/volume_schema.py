@@ -7,11 +7,12 @@ Format n of volumes is version n here (docs/volume-format.md, Versions).
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 from nearkv_driver.checksum import crc32c
 
-from nearkv.volume_errors import VolumeMismatch
+from nearkv.volume_errors import VolumeMismatch, VolumeOutdated
 
 VERSION = 3
 # `_UPGRADES[n]` leads from version n to n + 1; version 0 is a file without tables.
@@ -63,27 +64,34 @@ def prepare(db: sqlite3.Connection) -> None:
 
 
 def check_version(db: sqlite3.Connection, path: Path) -> None:
-    """VolumeMismatch unless the index is of this version; it says what upgrades an older one."""
+    """VolumeOutdated for an index of an older version, VolumeMismatch for any other that is not this one."""
     (found,) = db.execute("PRAGMA user_version").fetchone()
-    if 0 <= found < VERSION:
-        advice = "nearkv generate with its cards upgrades it"
-        raise VolumeMismatch(str(path.parent), "index version", wanted=VERSION, found=found, advice=advice)
     if found != VERSION:
-        raise VolumeMismatch(str(path.parent), "index version", wanted=VERSION, found=found)
+        kind = VolumeOutdated if 0 <= found < VERSION else VolumeMismatch
+        raise kind(str(path.parent), "index version", wanted=VERSION, found=found)
 
 
-def upgrade(db: sqlite3.Connection, path: Path) -> None:
-    """Brings the index to VERSION, a step at a time, each whole or not at all. VolumeMismatch for one that is
-    none of those."""
+def upgrade(db: sqlite3.Connection, path: Path, before_commit: Callable[[], None]) -> int | None:
+    """Brings the index to VERSION; the version that it had, None for a new one and where nothing was to do.
+
+    Whole or not at all: `before_commit` is called when the rows are as they will be, and what it raises leaves the
+    index as it was. VolumeMismatch for a version that is none of these.
+    """
     (found,) = db.execute("PRAGMA user_version").fetchone()
     if not 0 <= found <= VERSION:
         raise VolumeMismatch(str(path.parent), "index version", wanted=VERSION, found=found)
     if found == 0 and db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'extent_groups'").fetchone():
         found = 1  # the first version did not number itself
-    for version in range(found, VERSION):
-        try:
-            db.executescript(f"BEGIN IMMEDIATE; {_UPGRADES[version]} PRAGMA user_version = {version + 1}; COMMIT;")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
+    steps = "".join(_UPGRADES[found:])
+    if not steps:
+        before_commit()
+        return None
+    try:
+        db.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {VERSION};")
+        before_commit()
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    return found or None
