@@ -25,7 +25,7 @@ from nearkv.report import Row, human_bytes
 from nearkv.session.folder import DEFAULT_TENANT, check_label
 from nearkv.session.repair import fork_session, open_store
 from nearkv.session.store_folders import StoreFolders, Summary
-from nearkv.session.transfer import SessionFile, export_session, import_session
+from nearkv.session.transfer import SessionFile, check_import, export_session, import_session
 from nearkv.volume_folders import volume_folder
 
 app = typer.Typer(help="Look at stored conversations, copy, check, move and remove them.", no_args_is_help=True)
@@ -210,13 +210,10 @@ def _export(card: list[str] | None, name: str, file: Path, tenant: str) -> int:
 
 def _import(card: list[str] | None, file: Path, name: str | None, tenant: str) -> int:
     urls = _urls(card)
-    with _folders(urls) as folders, SessionFile(file) as session, Progress(Console(stderr=True)) as progress:
-        layout = folders.layout
-        session.check(layout)
-
-        def on_layer(layer: int) -> None:
-            progress.amount("importing, layers", layer + 1, layout.layers)
-
-        with open_store(urls, folders) as store:
-            import_session(store, folders, session, name, tenant, on_layer)
+    with _folders(urls) as folders, SessionFile(file) as session:
+        check_import(folders, session, name, tenant)
+        layers = folders.layout.layers
+        with open_store(urls, folders) as store, Progress(Console(stderr=True)) as progress:
+            show = partial(progress.amount, "importing, layers", total=layers)
+            import_session(store, folders, session, name, tenant, lambda layer: show(layer + 1))
     return 0

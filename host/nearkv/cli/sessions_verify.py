@@ -28,6 +28,10 @@ def verify(
     if repair is not None and repair not in REPAIRS:
         raise UserError(f"repair {repair!r}; allowed are {', '.join(REPAIRS)}")
     check_label("tenant", tenant)
+    if repair is not None:
+        if name is not None:
+            folders.sessions.known(name, tenant)
+        folders.upgrade()  # what only reads refuses an older format
     reports: _Reports = []
     mended, left, done = "", 0, 0
     with Progress(Console(stderr=True)) as progress:

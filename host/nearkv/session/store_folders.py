@@ -6,8 +6,8 @@ What only reads works beside the process that has the volumes open; what changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from nearkv import copies
 from nearkv.errors import UserError
-from nearkv.layout import ModelLayout
 from nearkv.scrub import BadPage, Scrubber
 from nearkv.session.fit import fitting, misfit_text
 from nearkv.session.folder import DEFAULT_TENANT, SEQUENCE_PREFIX, Entry, SessionFolder
@@ -27,6 +26,7 @@ from nearkv.session.journal_reading import Found, read_journal
 from nearkv.session.sequences import drop_orphans
 from nearkv.token_ids import Ids, agreed
 from nearkv.volume import Volume
+from nearkv.volume_errors import VolumeOutdated
 from nearkv.volume_identity import FORMAT, VolumeIdentity, read_identity
 
 OnRead = Callable[[int], None]
@@ -58,7 +58,9 @@ class StoreFolders:
         """UserError where one is no volume, or they are not the volumes of one store in this order."""
         self.folders, self.sessions = tuple(folders), SessionFolder(folders[0])
         self._direct = direct
-        self._check([self._identity(folder) for folder in folders])
+        identities = [self._identity(folder) for folder in folders]
+        self._check(identities)
+        self.layout = identities[0].layout
         self._stack = ExitStack()
         self._scrubbers: list[Scrubber] = []
 
@@ -70,10 +72,14 @@ class StoreFolders:
     ) -> None:
         self._stack.close()
 
-    @property
-    def layout(self) -> ModelLayout:
-        """Of the volumes, which do not know how many query heads share a KV head."""
-        return self._opened()[0].layout
+    def upgrade(self) -> None:
+        """Volumes of an older format become what a store that opens them makes of them; others are left alone.
+        VolumeBusy while another process has one open."""
+        try:
+            self._opened()
+        except VolumeOutdated:
+            with self._locked():
+                pass
 
     def summaries(self, tenant: str | None = None) -> list[Summary]:
         return [self.summary_of(entry) for entry in self.sessions.entries(tenant)]
@@ -118,8 +124,7 @@ class StoreFolders:
         store removes. VolumeBusy while another process has a volume open."""
         if not self.sessions.exists(name, tenant):
             self.sessions.read(name, tenant)  # says what there is
-        with ExitStack() as stack:
-            volumes = [stack.enter_context(closing(self._locked(folder))) for folder in self.folders]
+        with self._locked() as volumes:
             header = self.sessions.remove(name, tenant)
 
             def delete(sequence: str) -> None:
@@ -172,16 +177,23 @@ class StoreFolders:
 
     def _opened(self) -> list[Scrubber]:
         if not self._scrubbers:
-            self._scrubbers = [self._stack.enter_context(Scrubber(f, direct=self._direct)) for f in self.folders]
+            with ExitStack() as opening:
+                found = [opening.enter_context(Scrubber(f, direct=self._direct)) for f in self.folders]
+                self._stack.push(opening.pop_all())
+            self._scrubbers = found
         return self._scrubbers
 
-    def _locked(self, folder: Path) -> Volume:
-        identity = self._identity(folder)
-        layout = ModelLayout(
-            identity.model, identity.layers, identity.kv_heads, identity.kv_heads, identity.head_size, identity.dtype
-        )
-        # What is wanted is this format, whatever is there: else the index alone would be upgraded.
-        return Volume(folder, replace(identity, format=FORMAT), layout.slot_nbytes, direct=self._direct)
+    @contextmanager
+    def _locked(self) -> Iterator[list[Volume]]:
+        """All volumes, open to be written."""
+        with ExitStack() as stack:
+            volumes = []
+            for folder in self.folders:
+                # What is wanted is this format, whatever is there: else the index alone would be upgraded.
+                wanted = replace(self._identity(folder), format=FORMAT)
+                volume = Volume(folder, wanted, wanted.layout.slot_nbytes, direct=self._direct)
+                volumes.append(stack.enter_context(closing(volume)))
+            yield volumes
 
     @staticmethod
     def _identity(folder: Path) -> VolumeIdentity:

@@ -177,6 +177,15 @@ class SessionFile:
         return number
 
 
+def check_import(folders: StoreFolders, file: SessionFile, name: str | None, tenant: str) -> Header:
+    """The header of the session that `import_session` would make; UserError where it may not be made."""
+    file.check(folders.layout)
+    header = file.state.header
+    assert header is not None
+    wanted = check_label("session name", header.name if name is None else name)
+    return replace(folders.sessions.new_header(wanted, header.model, tenant), weights=header.weights)
+
+
 def import_session(
     store: KVStore,
     folders: StoreFolders,
@@ -186,11 +195,7 @@ def import_session(
     on_layer: OnLayer | None = None,
 ) -> Header:
     """A new session of the store, known as `name` (None: as in the file). What fails leaves nothing."""
-    file.check(store.layout)
-    header = file.state.header
-    assert header is not None
-    wanted = check_label("session name", header.name if name is None else name)
-    new = replace(folders.sessions.new_header(wanted, header.model, tenant), weights=header.weights)
+    new = check_import(folders, file, name, tenant)
     if file.tokens:
         require_room(store, folders.sessions, tenant, file.tokens)
     with undone(store, new.session):
