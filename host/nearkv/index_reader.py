@@ -35,7 +35,8 @@ def _open(uri: str) -> sqlite3.Connection:
 
 
 def _at_rest(path: Path) -> bool:
-    """Whether no process has the volume open to write, and the file alone is the index."""
+    """Whether no process has the volume open to write, and the file alone is the index. One that opens it meanwhile
+    waits for the answer (`volume_lock`)."""
     log = path.with_name(path.name + "-wal")
     try:
         fd = os.open(path.with_name("lock"), os.O_RDONLY | os.O_CLOEXEC)
