@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 import numpy as np
-from nearkv_driver.errors import DriverError
+from nearkv_driver.errors import DriverError, StorageError
 from nearkv_driver.syscalls import Syscalls
 from nearkv_driver.work_threads import WorkThreads
 from numpy.typing import NDArray
@@ -118,8 +118,8 @@ class KVStore:
         next, and all are spread over the cards together."""
         if name is not None:
             copies.check_new(self._cards, name)
-            if keys and copies.adopt(self._cards, self.layout, name, keys, tokens):
-                return self.open_sequence(name)
+            if keys and (sequence := self._sharing(name, keys, tokens)) is not None:
+                return sequence
         state = new_sequence(self._sequences.next_id, name, self._cards, self.layout, self._buffer, more)
         return self._sequences.enter(state)
 
@@ -308,6 +308,17 @@ class KVStore:
                 self._resources.close()
             finally:
                 self._last = closed_stats(last, self._cards)
+
+    def _sharing(self, name: str, keys: Sequence[bytes], tokens: Sequence[int]) -> int | None:
+        """A new named sequence that begins with extents that others have; None where none has any. Where it fails, the
+        volumes do not know the name, unless the sequence is open by then."""
+        try:
+            return self.open_sequence(name) if copies.adopt(self._cards, self.layout, name, keys, tokens) else None
+        except BaseException:
+            for card in self._cards if self.opened(name) is None else ():
+                with suppress(StorageError):  # what failed, most likely
+                    copies.remove(card.volume, name)
+            raise
 
     def _flush_named(self, sequences: Sequence[int]) -> None:
         states = [state for state in map(self._sequences.__getitem__, sequences) if state.name is not None]

@@ -182,6 +182,34 @@ def test_other_keys_share_nothing(mirror: Mirror) -> None:
     assert mirror.store.length(mirror.store.add_sequence("d", keys=[b"x\0", b"y\1"])) == 128
 
 
+@pytest.mark.parametrize("fault", [StorageError("lost", path="x"), KeyboardInterrupt("lost")], ids=type)
+@pytest.mark.parametrize("number", range(CARDS))
+def test_a_shared_beginning_that_cannot_be_opened_leaves_nothing(
+    mirror: Mirror, number: int, fault: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = mirror.store
+    first = grown(mirror, "a", 300)
+    store.label(first, keys(300))
+    used = [card.volume.used_nbytes for card in store._cards]
+    upload = CardStore.upload_crcs
+
+    def failing(card: CardStore, *arguments: Any) -> None:
+        if card is store._cards[number]:
+            raise fault
+        upload(card, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CardStore, "upload_crcs", failing)
+        with pytest.raises(type(fault), match="lost"):
+            store.add_sequence("b", keys=keys(256))
+    assert store.names() == ("a",)
+    assert [card.volume.used_nbytes for card in store._cards] == used
+    assert [len(card.sequences) for card in store._cards] == [1] * CARDS
+    second = store.add_sequence("b", keys=keys(256))
+    mirror.copied(first, second, 256)
+    mirror.check_rows(second)
+
+
 def test_two_sequences_on_the_same_pages_are_damage_unless_both_say_so(mirror: Mirror, tmp_path: Path) -> None:
     first = grown(mirror, "a", 300)
     mirror.store.fork_named(first, "b")
