@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from nearkv import copies
 from nearkv.card_store import CardStore
@@ -23,18 +24,19 @@ def new_sequence(
     with an eye to `more` of them that come next."""
     loads = [sum(len(s.heads) / s.stripe.of for s in card.sequences) for card in cards]
     parts: list[Part] = []
-    try:
+    with ExitStack() as undo:
         # The index of a volume knows whole heads only, so a named sequence is not split by tokens.
         for share in shares(loads, layout.kv_heads, more=more, split=name is None):
             card = cards[share.card]
-            parts.append(Part(share.card, card, card.add(share.heads, share.stripe)))
-        state = SequenceState(number, name, Tail(layout, buffer), tuple(parts))
+            data = card.add(share.heads, share.stripe)
+            undo.callback(card.remove, data, keep_pages=False)
+            parts.append(Part(share.card, card, data))
+        tail = Tail(layout, buffer)
+        undo.callback(tail.close)
+        state = SequenceState(number, name, tail, tuple(parts))
         if name is not None:
             _index(state, name)
-    except BaseException:
-        for part in parts:
-            part.card.remove(part.data, keep_pages=False)
-        raise
+        undo.pop_all()
     return state
 
 

@@ -7,6 +7,7 @@ A sequence without a name has no index rows; for it, only crop does something.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 from nearkv_driver.errors import DriverError, StorageError
@@ -156,13 +157,14 @@ def load(
         raise SequenceIncomplete(
             f"sequence {name!r} lacks KV heads; found {heads}", path=str(records[0][1].volume.folder)
         )
-    opened: list[tuple[int, CardStore, CardSequence]] = []
-    try:
+    parts: list[Part] = []
+    with ExitStack() as undo:
         length, reasons = max(record.tokens for _, _, record in records), []
         most = length
         for i, card, record in records:
             data = card.add(record.heads)
-            opened.append((i, card, data))
+            undo.callback(card.remove, data, keep_pages=True)
+            parts.append(Part(i, card, data))
             tokens, reason = _attach(card, data, record, layout)
             length = min(length, tokens)
             if reason:
@@ -171,16 +173,15 @@ def load(
         if len(ids) < min(record.tokens for _, _, record in records):
             reasons.append(f"the cards hold rows of different tokens from {len(ids)} on")
         length = min(length, len(ids))
-        state = SequenceState(sequence, name, Tail(layout, buffer), tuple(Part(*entry) for entry in opened))
+        tail = Tail(layout, buffer)
+        undo.callback(tail.close)
+        state = SequenceState(sequence, name, tail, tuple(parts))
         state.ids = ids[:length]
         state.dropped_tokens, state.reason = most - length, "; ".join(reasons)
         if state.dropped_tokens and not reasons:
             state.reason = "the cards were not written to the same token"
         _fill(state, length, layout)
-    except BaseException:
-        for _, card, data in opened:
-            card.remove(data, keep_pages=True)
-        raise
+        undo.pop_all()
     return state
 
 

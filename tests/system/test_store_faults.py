@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nearkv.card_store import CardStore
 from nearkv.kvstore import KVStore
 from nearkv.volume_errors import NotStored
 from nearkv.volume_index import VolumeIndex
@@ -205,6 +206,32 @@ def test_a_sequence_that_cannot_be_flushed_does_not_cost_the_others(tmp_path: Pa
     with KVStore.open(layout(), urls(2, tmp_path)) as again:
         lengths = [again.length(again.open_sequence(name)) for name in ("first", "second")]
     assert lengths == [32, 40]
+
+
+def test_a_sequence_that_cannot_be_made_or_opened_holds_no_memory(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, error = mirror.store, StorageError("lost", path="x")
+    mirror.append([mirror.add("a")], 40)
+    one = store.stats()
+    store.free(0)
+    before = store.stats().write_buffer_nbytes
+
+    def failing(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VolumeIndex, "create", failing)
+        patch.setattr(CardStore, "upload_tail", failing)  # the last step of opening, when the rows are in the buffer
+        for _ in range(3):
+            with pytest.raises(StorageError, match="lost"):
+                store.add_sequence("b")
+            with pytest.raises(StorageError, match="lost"):
+                store.open_sequence("a")
+            assert store.stats().write_buffer_nbytes == before
+            assert [len(card.sequences) for card in store._cards] == [0, 0]
+    store.open_sequence("a")
+    assert store.stats().write_buffer_limit_nbytes == one.write_buffer_limit_nbytes
 
 
 def test_a_failed_crop_keeps_the_sequence(mirror: Mirror, calls: FaultySyscalls) -> None:
