@@ -45,5 +45,10 @@ def private(path: str, flags: int) -> int:
 
 def unreadable(path: Path, number: int) -> StorageError:
     """The error of a file that cannot be read, by errno."""
+    return unusable("cannot be read", path, number)
+
+
+def unusable(what: str, path: Path, number: int) -> StorageError:
+    """The error of a file with which `what` has happened, by errno."""
     name = errno.errorcode.get(number, str(number))
-    return StorageError(f"cannot be read: {name} ({os.strerror(number)})", path=str(path), errno_name=name)
+    return StorageError(f"{what}: {name} ({os.strerror(number)})", path=str(path), errno_name=name)

@@ -25,6 +25,7 @@ from nearkv.errors import UserError
 from nearkv.session import frames
 from nearkv.session.journal_reading import NBYTES_MAX, Found, judge, read_bytes
 from nearkv.session.records import MARK, Header, Mark, Record, Token, encode
+from nearkv.volume_files import unusable
 from nearkv.volume_identity import sync_folder
 
 T = TypeVar("T")
@@ -62,7 +63,10 @@ class Journal:
         if os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         new = path.with_name(path.name + ".new")
-        new.unlink(missing_ok=True)
+        try:
+            new.unlink(missing_ok=True)
+        except OSError as error:
+            raise unusable("cannot be removed", new, error.errno or 0) from error
         journal = cls._opened(new, os.O_CREAT | os.O_EXCL, every, syscalls, 0, 0)
         try:
             for record in (header, *records):
@@ -77,7 +81,7 @@ class Journal:
             with suppress(StorageError):  # of a file without a name
                 journal.close()
             if isinstance(error, OSError):
-                raise _storage("cannot be created", path, error) from error
+                raise unusable("cannot be created", path, error.errno or 0) from error
             raise
         journal.path = path
         return journal
@@ -217,7 +221,7 @@ class Journal:
         try:
             fd = calls.open(str(path), os.O_RDWR | flags)
         except OSError as error:
-            raise _storage("cannot be opened", path, error) from error
+            raise unusable("cannot be opened", path, error.errno or 0) from error
         return cls(path, fd, calls, every, serial, nbytes)
 
     def _call(self, what: str, call: Callable[[], T], nbytes: int = 0) -> T:
@@ -230,10 +234,5 @@ class Journal:
                 if error.errno == errno.ENOSPC and nbytes:
                     free = self._calls.free_nbytes(self._fd)
                     what = f"{what} failed, disk full: {nbytes} bytes needed, {free} free"
-                    raise _storage(what, self.path, error) from error
-                raise _storage(f"{what} failed", self.path, error) from error
-
-
-def _storage(what: str, path: Path, error: OSError) -> StorageError:
-    name = errno.errorcode.get(error.errno or 0, str(error.errno))
-    return StorageError(f"{what}: {name} ({os.strerror(error.errno or 0)})", path=str(path), errno_name=name)
+                    raise unusable(what, self.path, error.errno or 0) from error
+                raise unusable(f"{what} failed", self.path, error.errno or 0) from error

@@ -243,6 +243,16 @@ def test_a_failed_creation_leaves_no_journal(tmp_path: Path, monkeypatch: pytest
         Journal.create(tmp_path / "a.journal", HEADER)
 
 
+def test_what_stands_in_the_way_of_a_new_journal_is_named(tmp_path: Path) -> None:
+    """As a folder that somebody made, or a file in a folder that may not be written."""
+    (tmp_path / "a.journal.new").mkdir()
+    with pytest.raises(StorageError, match=r"a\.journal\.new: cannot be removed: E[A-Z]+ \(.*\)") as raised:
+        Journal.create(tmp_path / "a.journal", HEADER)
+    assert raised.value.path.endswith("a.journal.new")
+    assert raised.value.errno_name in ("EISDIR", "EPERM")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.journal.new"]
+
+
 @pytest.mark.parametrize("data", [b"", b"\0" * 100, b"SQLite format 3\0", b"\x4b\x6e"], ids=repr)
 def test_a_file_that_is_no_journal(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.journal").write_bytes(data)
