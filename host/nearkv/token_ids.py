@@ -17,12 +17,13 @@ Ids = list[int | None]
 ID_NBYTES = 4
 
 
-def check_ids(tokens: Sequence[int]) -> list[int]:
-    """UserError for what is no number below 2**32."""
-    for token in tokens:
+def check_ids(tokens: Sequence[int], what: str = "token") -> list[int]:
+    """UserError for the first that is no number below 2**32; `what` says whose it is."""
+    found = list(tokens)
+    for token in found:
         if type(token) is not int or not 0 <= token < 1 << 32:
-            raise UserError(f"token {token!r}: whole numbers below 2**32 are allowed")
-    return list(tokens)
+            raise UserError(f"{what} {token!r}: whole numbers below 2**32 are allowed")
+    return found
 
 
 def pack(ids: Sequence[int | None], first: int, end: int) -> bytes | None:

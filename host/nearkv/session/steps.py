@@ -29,6 +29,7 @@ from nearkv.session.records import (
     Turn,
     TurnEnd,
 )
+from nearkv.token_ids import check_ids
 
 OnToken = Callable[[int], None]
 
@@ -170,7 +171,9 @@ class SessionSteps:
         """
         self._require_open()
         turn = Turn(sampling or self._state.last_sampling, max_new_tokens, chunk)
-        tokens = _checked(prompt)
+        tokens = tuple(check_ids(prompt, "the prompt has the token"))
+        if not tokens:
+            raise UserError("the prompt has no tokens")
         if adopted and (self._state.tokens or not 0 < adopted < len(tokens)):
             raise UserError(f"adopted = {adopted}; less than the {len(tokens)} tokens of a first prompt is allowed")
         self._require_fit(tokens if adopted else self._state.tokens)
@@ -267,13 +270,3 @@ class SessionSteps:
         if not self._fits:
             check_fit(self._journal.path, self._network.held, self._state.tokens if tokens is None else tokens)
             self._fits = True
-
-
-def _checked(prompt: Sequence[int]) -> tuple[int, ...]:
-    tokens = tuple(prompt)
-    if not tokens:
-        raise UserError("the prompt has no tokens")
-    for token in tokens:
-        if type(token) is not int or not 0 <= token < 1 << 32:
-            raise UserError(f"the prompt has the token {token!r}; token ids are whole numbers below 2**32")
-    return tokens
