@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from nearkv.session.folder import SessionFolder
-from nearkv.session.records import SessionState
+from nearkv.session.state import SessionState
 from nearkv.session.store_folders import StoreFolders
 from transformers import PreTrainedTokenizerFast
 

@@ -24,7 +24,8 @@ from nearkv_driver.syscalls import Syscalls, SystemCalls
 from nearkv.errors import UserError
 from nearkv.session import frames
 from nearkv.session.journal_reading import NBYTES_MAX, Found, judge, read_bytes
-from nearkv.session.records import MARK, Header, Mark, Record, Token, encode
+from nearkv.session.record_payloads import MARK, encode
+from nearkv.session.records import Header, Mark, Record, Token
 from nearkv.volume_files import unusable
 from nearkv.volume_identity import sync_folder
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearkv.session import frames
-from nearkv.session.records import MARK, Header, JournalInvalid, Record, SessionState, decode, encode, replay
+from nearkv.session.record_payloads import MARK, decode, encode
+from nearkv.session.records import Header, JournalInvalid, Record
+from nearkv.session.state import SessionState, replay
 from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_files import check_regular, read_whole, unreadable
 

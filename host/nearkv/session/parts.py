@@ -26,9 +26,10 @@ from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
 from nearkv.session.journal_reading import Found
 from nearkv.session.keys import extent_keys
 from nearkv.session.quota import require_room
-from nearkv.session.records import Header, Sampling, replay
+from nearkv.session.records import Header, Sampling
 from nearkv.session.repair import open_fitting
 from nearkv.session.sequences import drop_orphans, undone
+from nearkv.session.state import replay
 from nearkv.session.steps import Network, Restored, SessionSteps
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nearkv.session.records import SessionState
+from nearkv.session.state import SessionState
 
 
 @dataclass(frozen=True)

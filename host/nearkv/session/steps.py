@@ -17,18 +17,8 @@ from nearkv.session.fit import check_fit
 from nearkv.session.journal import Journal
 from nearkv.session.journal_reading import read_journal
 from nearkv.session.plan import plan
-from nearkv.session.records import (
-    TOKENS_MAX,
-    Adopted,
-    Crop,
-    Prompt,
-    Record,
-    Sampling,
-    SessionState,
-    Token,
-    Turn,
-    TurnEnd,
-)
+from nearkv.session.records import TOKENS_MAX, Adopted, Crop, Prompt, Record, Sampling, Token, Turn, TurnEnd
+from nearkv.session.state import SessionState
 from nearkv.token_ids import check_ids
 
 OnToken = Callable[[int], None]

@@ -24,8 +24,10 @@ from nearkv.session import frames
 from nearkv.session.folder import SEQUENCE_PREFIX, Entry, check_label
 from nearkv.session.journal_reading import doubtful, pack_records, parse_journal, read_bytes
 from nearkv.session.quota import require_room
-from nearkv.session.records import MARK, Crop, Header, JournalInvalid, Record, SessionState, decode, replay
+from nearkv.session.record_payloads import MARK, decode
+from nearkv.session.records import Crop, Header, JournalInvalid, Record
 from nearkv.session.sequences import undone
+from nearkv.session.state import SessionState, replay
 from nearkv.session.store_folders import StoreFolders
 from nearkv.volume_errors import PageMismatch
 

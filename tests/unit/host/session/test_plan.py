@@ -6,19 +6,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from nearkv.session.plan import Forward, Plan, plan
-from nearkv.session.records import (
-    Adopted,
-    Crop,
-    Header,
-    Prompt,
-    Record,
-    Sampling,
-    SessionState,
-    Token,
-    Turn,
-    TurnEnd,
-    replay,
-)
+from nearkv.session.records import Adopted, Crop, Header, Prompt, Record, Sampling, Token, Turn, TurnEnd
+from nearkv.session.state import SessionState, replay
 
 HEADER = Header("trip", "default", "0123456789abcdef", "tiny", "2026-01-02T03:04:05Z")
 

@@ -11,7 +11,8 @@ from nearkv.session import frames
 from nearkv.session import journal as journal_module
 from nearkv.session.fit import JournalMisfit
 from nearkv.session.journal import Journal
-from nearkv.session.records import Header, Sampling, SessionState
+from nearkv.session.records import Header, Sampling
+from nearkv.session.state import SessionState
 from nearkv.session.steps import SessionSteps
 from nearkv_driver.errors import DriverError, StorageError
 from nearkv_driver.syscalls import SystemCalls

@@ -16,7 +16,8 @@ from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
 from nearkv.models.tensors import save_tensors
 from nearkv.session import frames
-from nearkv.session.records import Header, Prompt, Record, Sampling, Token, Turn, TurnEnd, encode
+from nearkv.session.record_payloads import encode
+from nearkv.session.records import Header, Prompt, Record, Sampling, Token, Turn, TurnEnd
 from nearkv.session.transfer import SessionFile
 
 LAYOUT = ModelLayout("m", 1, 2, 1, 64)
