@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A generation's figures as table rows for people and as a JSON document for programs. Pure: it prints nothing.
+"""A generation's figures, and the table of them for people. Pure: it prints nothing. `report_document` has the document
+for programs.
 
 Link bytes are payload (q, new k and v down; O, L, T up). Descriptors, status and what clears outputs before a start are
 overhead and stand apart. Bytes that reach a card outside the lists (page checksums, rows brought in by prefill) are
@@ -9,7 +10,7 @@ uploads, apart as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nearkv_driver.regmap import WORD_BYTES
 
@@ -55,7 +56,7 @@ def link_nbytes(stats: StoreStats) -> int:
 
 def kernel_nbytes(stats: StoreStats) -> int:
     """K and V that the kernels read from card memory, all cards."""
-    return _total(stats, "kernel_beats") * WORD_BYTES
+    return total(stats, "kernel_beats") * WORD_BYTES
 
 
 def link_ratio(stats: StoreStats) -> float | None:
@@ -70,7 +71,7 @@ def write_ratio(stats: StoreStats, journal_nbytes: int = 0) -> float | None:
     payload, index = stats.payload_written_nbytes, index_write_nbytes(stats)
     if not payload or index is None:
         return None
-    return (journal_nbytes + _total(stats, "media_write_nbytes") + index) / payload
+    return (journal_nbytes + total(stats, "media_write_nbytes") + index) / payload
 
 
 def index_write_nbytes(stats: StoreStats) -> int | None:
@@ -95,6 +96,11 @@ def per_decoded_token(nbytes: int, result: GenerationResult) -> float | None:
     return nbytes / result.decode_tokens if result.decode_tokens else None
 
 
+def total(stats: StoreStats, field: str) -> int:
+    """The sum of a counter over all cards."""
+    return sum(int(getattr(card, field)) for card in stats.cards)
+
+
 def rows(result: GenerationResult) -> list[Row]:
     """The table, top to bottom."""
     stats = result.stats
@@ -110,88 +116,33 @@ def rows(result: GenerationResult) -> list[Row]:
         Row("link bytes", f"{human_bytes(down + up)} ({human_bytes(down)} down, {human_bytes(up)} up)"),
         Row("host offload would move", human_bytes(stats.host_offload_nbytes)),
         Row("ratio", "nothing moved" if ratio is None else f"{ratio:.1f} (host offload / link)"),
-        Row("overhead", f"{human_bytes(_total(stats, 'link_overhead'))} of lists, status and cleared outputs"),
-        Row("uploads", f"{human_bytes(_total(stats, 'upload_nbytes'))} outside the lists"),
-        Row("bounced", f"{human_bytes(_total(stats, 'bounce_nbytes'))} from drives through host memory"),
+        Row("overhead", f"{human_bytes(total(stats, 'link_overhead'))} of lists, status and cleared outputs"),
+        Row("uploads", f"{human_bytes(total(stats, 'upload_nbytes'))} outside the lists"),
+        Row("bounced", f"{human_bytes(total(stats, 'bounce_nbytes'))} from drives through host memory"),
         Row("read by kernels", _kernel(result)),
-        Row("media read", human_bytes(_total(stats, "media_read_nbytes"))),
+        Row("media read", human_bytes(total(stats, "media_read_nbytes"))),
         Row("media written", _written(stats)),
         Row("device bytes", _device(result)),
         Row("endurance used", _endurance(stats)),
         Row("write buffer", _buffer(stats)),
         Row("spills", _spills(stats)),
     ]
-    if streamed := _total(stats, "streamed_nbytes"):
-        ahead = f"{_total(stats, 'waves_ahead')} of {_total(stats, 'waves')} waves begun ahead"
+    if streamed := total(stats, "streamed_nbytes"):
+        ahead = f"{total(stats, 'waves_ahead')} of {total(stats, 'waves')} waves begun ahead"
         share = _per_token(streamed, result)
         table.append(Row("streamed", f"{human_bytes(streamed)} that card memory does not hold{share}; {ahead}"))
     table += [Row(f"kernel of {short_url(card.url)}", _time(card)) for card in stats.cards if card.kernel_cycles]
     if stats.evicted:
         table.append(Row("evicted", f"K and V of {stats.evicted} sessions, unused for longest: space was short"))
     table += [Row(f"path of {short_url(card.url)}", _path(card)) for card in stats.cards]
-    if saturated := _total(stats, "saturated_jobs"):
+    if saturated := total(stats, "saturated_jobs"):
         table.append(Row("saturated scores", f"in {saturated} jobs: the attention there is clipped"))
     return table
-
-
-def document(result: GenerationResult) -> dict[str, Any]:
-    """The JSON document: texts, token ids and every figure, units in the names of the keys."""
-    stats = result.stats
-    return {
-        "texts": list(result.texts),
-        "tokens": [list(ids) for ids in result.tokens],
-        "prefill": _timing(result.prefill_tokens, result.prefill_s),
-        "decode": _timing(result.decode_tokens, result.decode_s),
-        "link": {
-            "payload_bytes": link_nbytes(stats),
-            "down_payload_bytes": _total(stats, "link_down_payload"),
-            "up_payload_bytes": _total(stats, "link_up_payload"),
-            "formula_bytes": stats.formula_link_nbytes,
-            "host_offload_bytes": stats.host_offload_nbytes,
-            "host_offload_to_link_ratio": link_ratio(stats),
-            "overhead_bytes": _total(stats, "link_overhead"),
-            "upload_bytes": _total(stats, "upload_nbytes"),
-        },
-        "kernel": {
-            "kv_read_bytes": kernel_nbytes(stats),
-            "kv_read_bytes_per_decoded_token": per_decoded_token(kernel_nbytes(stats), result),
-        },
-        "media": {
-            "read_bytes": _total(stats, "media_read_nbytes"),
-            "streamed_bytes": _total(stats, "streamed_nbytes"),
-            "streamed_bytes_per_decoded_token": per_decoded_token(_total(stats, "streamed_nbytes"), result),
-            "write_bytes": _total(stats, "media_write_nbytes"),
-            "index_write_bytes": index_write_nbytes(stats),
-            "payload_written_bytes": stats.payload_written_nbytes,
-            "write_to_payload_ratio": write_ratio(stats),
-            "read_back_bytes": stats.read_back_nbytes,
-            "bounce_bytes": _total(stats, "bounce_nbytes"),
-        },
-        "device": result.device and {"read_bytes": result.device.read, "written_bytes": result.device.written},
-        "write_buffer": {
-            "now_bytes": stats.write_buffer_nbytes,
-            "peak_bytes": stats.write_buffer_peak_nbytes,
-            "limit_bytes": stats.write_buffer_limit_nbytes,
-        },
-        "spills": {
-            "done": stats.spills,
-            "failed": stats.spills_failed,
-            "in_flight": stats.spills_in_flight,
-            "waits": stats.spill_waits,
-            "wait_seconds": stats.spill_wait_s,
-        },
-        "evicted_sequences": stats.evicted,
-        "cards": [_card_document(card) for card in stats.cards],
-    }
 
 
 def short_url(url: str) -> str:
     """A card's URL without its options, for a table."""
     return url.partition("?")[0]
-
-
-def _total(stats: StoreStats, field: str) -> int:
-    return sum(int(getattr(card, field)) for card in stats.cards)
 
 
 def _speed(tokens: int, seconds: float) -> str:
@@ -225,7 +176,7 @@ def _per_token(nbytes: int, result: GenerationResult) -> str:
 
 
 def _written(stats: StoreStats) -> str:
-    written = human_bytes(_total(stats, "media_write_nbytes"))
+    written = human_bytes(total(stats, "media_write_nbytes"))
     index = index_write_nbytes(stats)
     known = "an unknown amount" if index is None else human_bytes(index)
     ratio = write_ratio(stats)
@@ -265,43 +216,3 @@ def _path(card: CardStats) -> str:
 def io_name(io: str) -> str:
     """How files are read, for people: buffered reads may not come from a drive at all."""
     return _IO.get(io, io)
-
-
-def _timing(tokens: int, seconds: float) -> dict[str, Any]:
-    return {"tokens": tokens, "seconds": seconds, "tokens_per_s": rate(tokens, seconds)}
-
-
-def _card_document(card: CardStats) -> dict[str, Any]:
-    return {
-        "url": card.url,
-        "path": card.path,
-        "io": card.io,
-        "sequences": card.sequences,
-        "pairs": card.pairs,
-        "kv_bytes": card.kv_nbytes,
-        "resident_bytes": card.resident_nbytes,
-        "dram_bytes": card.dram_nbytes,
-        "link_down_payload_bytes": card.link_down_payload,
-        "link_up_payload_bytes": card.link_up_payload,
-        "link_overhead_bytes": card.link_overhead,
-        "upload_bytes": card.upload_nbytes,
-        "media_read_bytes": card.media_read_nbytes,
-        "media_write_bytes": card.media_write_nbytes,
-        "jobs": card.jobs,
-        "lists": card.lists,
-        "kernel_beats": card.kernel_beats,
-        "kernel_cycles": card.kernel_cycles,
-        "kernel_seconds": kernel_s(card),
-        "clock_hz": card.clock_hz,
-        "simulated": card.simulated,
-        "saturated_jobs": card.saturated_jobs,
-        "bounce_bytes": card.bounce_nbytes,
-        "direct_refusals": card.direct_refusals,
-        "endurance_bytes": card.endurance_nbytes,
-        "endurance_used": endurance_used(card),
-        "streamed_bytes": card.streamed_nbytes,
-        "waves": card.waves,
-        "waves_ahead": card.waves_ahead,
-        "waves_dropped": card.waves_dropped,
-        "index_write_bytes": card.index_write_nbytes,
-    }

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from nearkv.generate import GenerationResult, generate
 from nearkv.models.loading import find_model
-from nearkv.report import document
+from nearkv.report_document import document
 
 # Enough text for any length: each line differs, so attention has something to look for.
 LINES = [f"Line {i}: drive {i * 7919 % 1009} holds page {i * 104729 % 7907}." for i in range(600)]

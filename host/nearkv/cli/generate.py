@@ -25,7 +25,8 @@ from nearkv.cli.timing import Timing
 from nearkv.config import DEFAULT_MODEL, DEFAULT_NEW_TOKENS, load_settings
 from nearkv.errors import UserError
 from nearkv.generate import GenerationResult, generate
-from nearkv.report import document, rows
+from nearkv.report import rows
+from nearkv.report_document import document
 from nearkv.timeline import Timeline, chrome_trace
 from nearkv.waveforms import with_waves
 
