@@ -3,26 +3,18 @@
 
 One row per sequence, per extent group and per spill; the checksums of a spill's pages are one blob. Sequences may share
 extent groups: then the rows name the same place and have the same tag. Every method is one transaction that is on disk
-when it returns (WAL, synchronous=FULL). docs/volume-format.md has the order of writes.
+when it returns (`index_connection`). docs/volume-format.md has the order of writes.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nearkv_driver.errors import StorageError
-
-from nearkv import index_reader
-from nearkv.thread_io import written_nbytes
+from nearkv.index_connection import IndexConnection
 from nearkv.volume_errors import VolumeDamaged
-from nearkv.volume_files import check_regular
 from nearkv.volume_records import Place, SequenceRecord, SpillRecord, TailRecord
 from nearkv.volume_rows import record_of
 from nearkv.volume_schema import SEALED, check_version, prepare, upgrade
@@ -32,11 +24,10 @@ _LATER = (
     "max(?, 1 + coalesce((SELECT max(used_ns) FROM sequences"
     " WHERE typeof(used_ns) = 'integer' AND used_ns < 0x4000000000000000), 0))"
 )
-_SHARED_NBYTES = 32 << 10
 
 
 class VolumeIndex:
-    """Owns the connection. Failures are StorageError; what cannot be read as an index is VolumeDamaged.
+    """Failures are StorageError; rows that cannot be what an index says are VolumeDamaged.
 
     Several threads may use it: one method runs at a time.
     """
@@ -49,29 +40,14 @@ class VolumeIndex:
 
         Not `writable`: for reading beside the process that writes it; VolumeOutdated for an older version then.
         """
-        check_regular(path)  # SQLite would wait for a pipe's other end
         self._path = path
-        self._using = threading.RLock()
-        # Bytes written to the log, and to the file when the log is moved into it, from opening to closing; None where
-        # the system does not tell.
-        self.write_nbytes: int | None = 0
+        self._connection = IndexConnection(path, writable=writable)
+        self._db = self._connection.db
         self.upgraded_from: int | None = None
         try:
-            if writable:
-                _make_private(path)
-                uri = f"{path.absolute().as_uri()}?mode=rw"
-                self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-            else:
-                self._db = index_reader.connect(path)
-        except sqlite3.Error as error:
-            raise StorageError(f"cannot open the index: {error}", path=str(path)) from error
-        try:
-            with self._errors(), self._counted():
+            with self._connection.counted():
                 prepare(self._db)
                 if writable:
-                    self._db.execute("PRAGMA journal_mode=WAL")
-                    self._db.execute("PRAGMA synchronous=FULL")
-                    self._db.execute("PRAGMA foreign_keys=ON")
                     self.upgraded_from = upgrade(self._db, path, lambda: check(self) if check else None)
                 else:
                     check_version(self._db, path)
@@ -79,21 +55,27 @@ class VolumeIndex:
             self._db.close()
             raise
 
+    @property
+    def write_nbytes(self) -> int | None:
+        """Bytes written to the log, and to the file when the log is moved into it, from opening to closing; None where
+        the system does not tell."""
+        return self._connection.write_nbytes
+
     def names(self) -> list[str]:
-        with self._errors():
+        with self._connection.reading():
             names = [row[0] for row in self._db.execute("SELECT name FROM sequences ORDER BY name")]
         if not all(isinstance(name, str) for name in names):
             raise VolumeDamaged("a sequence's name is no text", path=str(self._path))
         return names
 
     def find(self, name: str) -> SequenceRecord | None:
-        with self._errors(), self._one_moment():
+        with self._connection.one_moment():
             row = self._db.execute("SELECT id FROM sequences WHERE name = ?", (name,)).fetchone()
             return self.load(row[0]) if row else None
 
     def load(self, sequence: int) -> SequenceRecord:
         """VolumeDamaged for rows that `record_of` refuses."""
-        with self._errors(), self._one_moment():
+        with self._connection.one_moment():
             row = self._db.execute(
                 f"SELECT {SEALED}, used_ns, tail_ids, seal FROM sequences WHERE id = ?", (sequence,)
             ).fetchone()
@@ -109,7 +91,7 @@ class VolumeIndex:
         return record_of(self._path, row, groups, spills)
 
     def create(self, name: str, heads: Sequence[int], used_ns: int = 0) -> int:
-        with self._transaction():
+        with self._connection.transaction():
             values = (name, json.dumps(list(heads)), used_ns)
             row = self._db.execute(f"INSERT INTO sequences (name, heads, used_ns) VALUES (?, ?, {_LATER})", values)
             assert row.lastrowid is not None
@@ -126,7 +108,7 @@ class VolumeIndex:
         ids: bytes | None = None,
     ) -> None:
         """Whole units that are on flash now, with the groups that are new. The partial unit is forgotten."""
-        with self._transaction():
+        with self._connection.transaction():
             self._add_groups(sequence, [(e, p, secrets.token_bytes(8), None) for e, p in groups])
             self._add_spills(sequence, [SpillRecord(first, tokens, crcs, ids)])
             self._forget_tail(sequence)
@@ -135,7 +117,7 @@ class VolumeIndex:
     def move_group(self, sequence: int, extent: int, place: Place, tag: bytes) -> None:
         """The group's pages are at `place` now, which it shares with those of the same tag. Nothing happens to a group
         that the index does not name."""
-        with self._transaction():
+        with self._connection.transaction():
             self._db.execute(
                 "UPDATE extent_groups SET file = ?, slot = ?, tag = ? WHERE sequence = ? AND extent = ?",
                 (place.file, place.slot, tag, sequence, extent),
@@ -143,7 +125,7 @@ class VolumeIndex:
 
     def insert(self, record: SequenceRecord) -> int:
         """A new sequence that has all this from the start; its number, which `record.id` does not tell."""
-        with self._transaction():
+        with self._connection.transaction():
             row = self._db.execute(
                 f"INSERT INTO sequences (name, heads, used_ns) VALUES (?, ?, {_LATER})",
                 (record.name, json.dumps(list(record.heads)), record.used_ns),
@@ -155,7 +137,7 @@ class VolumeIndex:
 
     def put(self, record: SequenceRecord) -> None:
         """The sequence has all this and nothing else: what `load` gave before, for instance."""
-        with self._transaction():
+        with self._connection.transaction():
             for table in ("spills", "extent_groups"):
                 self._db.execute(f"DELETE FROM {table} WHERE sequence = ?", (record.id,))
             self._db.execute("UPDATE sequences SET tail_file = NULL WHERE id = ?", (record.id,))
@@ -165,7 +147,7 @@ class VolumeIndex:
 
     def set_keys(self, sequence: int, keys: Sequence[tuple[int, bytes]]) -> None:
         """Which content whole extents have: (extent, key). A key of no group changes nothing."""
-        with self._transaction():
+        with self._connection.transaction():
             rows = [(key, sequence, extent, key) for extent, key in keys]  # those that have it cost no write
             self._db.executemany(
                 "UPDATE extent_groups SET key = ? WHERE sequence = ? AND extent = ? AND key IS NOT ?", rows
@@ -173,7 +155,7 @@ class VolumeIndex:
 
     def with_key(self, extent: int, key: bytes) -> list[str]:
         """Names of the sequences whose extent has this content."""
-        with self._errors():
+        with self._connection.reading():
             query = (
                 "SELECT s.name FROM extent_groups g JOIN sequences s ON s.id = g.sequence WHERE key = ? AND extent = ?"
             )
@@ -181,17 +163,17 @@ class VolumeIndex:
 
     def touch(self, sequence: int, used_ns: int) -> None:
         """It was used now: after all others, wherever the clock was set meanwhile."""
-        with self._transaction():
+        with self._connection.transaction():
             self._db.execute(f"UPDATE sequences SET used_ns = {_LATER} WHERE id = ?", (used_ns, sequence))
 
     def by_use(self) -> list[tuple[int, str]]:
         """(when it was last used, name) of all sequences."""
-        with self._errors():
+        with self._connection.reading():
             return [(row[0], row[1]) for row in self._db.execute("SELECT used_ns, name FROM sequences")]
 
     def set_tail(self, sequence: int, tail: TailRecord) -> None:
         """The partial unit that follows the whole ones, in place of the one before."""
-        with self._transaction():
+        with self._connection.transaction():
             self._set_tail(sequence, tail)
             self._seal(sequence)
 
@@ -202,7 +184,7 @@ class VolumeIndex:
         which `full` hold all their tokens: the others lose their key, which would stand for what is gone."""
         if (spills[-1].first + spills[-1].tokens if spills else 0) != stored:
             raise ValueError(f"the spills do not end at {stored}")
-        with self._transaction():
+        with self._connection.transaction():
             self._db.execute("DELETE FROM spills WHERE sequence = ?", (sequence,))
             self._add_spills(sequence, spills)
             self._db.execute("DELETE FROM extent_groups WHERE sequence = ? AND extent >= ?", (sequence, groups))
@@ -213,14 +195,13 @@ class VolumeIndex:
             self._seal(sequence)
 
     def delete(self, sequence: int) -> None:
-        with self._transaction():
+        with self._connection.transaction():
             for table in ("spills", "extent_groups"):
                 self._db.execute(f"DELETE FROM {table} WHERE sequence = ?", (sequence,))
             self._db.execute("DELETE FROM sequences WHERE id = ?", (sequence,))
 
     def close(self) -> None:
-        with self._counted():  # the last one who closes it moves the log into the file
-            self._db.close()
+        self._connection.close()
 
     def _fill(self, sequence: int, record: SequenceRecord) -> None:
         if not len(record.groups) == len(record.tags) == len(record.keys):
@@ -256,68 +237,3 @@ class VolumeIndex:
             " tail_crcs = ?, tail_ids = ? WHERE id = ?",
             (tail.place.file, tail.place.slot, tail.part, tail.first, tail.tokens, tail.crcs, tail.ids, sequence),
         )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._errors(), self._counted():
-            if self._db.in_transaction:  # one that Ctrl-C fell on outside of what follows
-                self._db.execute("ROLLBACK")
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        before = written_nbytes()
-        try:
-            yield
-        finally:
-            after = written_nbytes()
-            known = self.write_nbytes is not None and before is not None and after is not None
-            self.write_nbytes = self.write_nbytes + after - before if known else None  # type: ignore[operator]
-
-    @contextmanager
-    def _one_moment(self) -> Iterator[None]:
-        """What is read inside is of one moment, whatever another process commits meanwhile."""
-        if self._db.in_transaction:
-            yield
-            return
-        self._db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._db.execute("COMMIT")
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            with self._using:
-                yield
-        except sqlite3.IntegrityError as error:
-            raise VolumeDamaged(f"the index contradicts itself: {error}", path=str(self._path)) from error
-        except sqlite3.OperationalError as error:
-            code = getattr(error, "sqlite_errorcode", 0)
-            found = os.statvfs(self._path.parent)
-            free = found.f_bavail * found.f_frsize
-            # Without room for the file that its log is shared through, SQLite calls it an I/O error.
-            if code == sqlite3.SQLITE_FULL or (code & 0xFF == sqlite3.SQLITE_IOERR and free < _SHARED_NBYTES):
-                text = f"disk full: the index needs some pages of 4096 bytes, {free} free"
-                raise StorageError(text, path=str(self._path), errno_name="ENOSPC") from error
-            raise StorageError(f"the index cannot be used: {error}", path=str(self._path)) from error
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # a name in the schema may be no text any more
-            raise VolumeDamaged(f"not an index: {error}", path=str(self._path)) from error
-
-
-def _make_private(path: Path) -> None:
-    """The file exists, for its owner alone; the log beside it gets the same. SQLite would make one that others may
-    open, and whoever has it open goes on reading when it is narrowed."""
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        path.chmod(0o600)
-    except OSError as error:
-        raise StorageError(f"cannot open the index: {error.strerror}", path=str(path)) from error

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nearkv.volume_index import VolumeIndex
+from nearkv.index_connection import IndexConnection
 from nearkv_driver.syscalls import SystemCalls
 
 _SECTOR = 512
@@ -96,15 +96,15 @@ class Recorder(SystemCalls):
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         """Also writes down what indexes commit."""
-        inner = VolumeIndex._transaction
+        inner = IndexConnection.transaction
 
         @contextmanager
-        def transaction(index: VolumeIndex) -> Iterator[None]:
-            with inner(index):
+        def transaction(connection: IndexConnection) -> Iterator[None]:
+            with inner(connection):
                 yield
-            self.events.append(Index(str(index._path), index._db.serialize()))
+            self.events.append(Index(str(connection.path), connection.db.serialize()))
 
-        patch.setattr(VolumeIndex, "_transaction", transaction)
+        patch.setattr(IndexConnection, "transaction", transaction)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +16,6 @@ from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_index import VolumeIndex
 from nearkv.volume_records import Place, SpillRecord, TailRecord
 from nearkv.volume_schema import SEALED, prepare
-from nearkv_driver.errors import StorageError
 
 IDS = pack(range(32), 0, 32)
 TAIL = TailRecord(Place(0, 9), 1, 64, 5, b"tail", pack(range(90, 95), 0, 5))
@@ -80,31 +76,6 @@ def test_a_reader_sees_all_rows_of_one_moment(index: VolumeIndex, path: Path) ->
     assert record is not None
     assert (record.stored, record.tokens) == (96, 96)
     reader.close()
-
-
-def test_nobody_else_may_open_it_from_the_first_moment_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect, seen = sqlite3.connect, []
-
-    def noted(*values: Any, **more: Any) -> sqlite3.Connection:
-        db = connect(*values, **more)
-        seen.append({path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()})
-        return db
-
-    monkeypatch.setattr(sqlite3, "connect", noted)
-    before = os.umask(0)
-    try:
-        index = VolumeIndex(tmp_path / "index.sqlite")
-        index.create("a", (0,))
-        assert seen == [{"index.sqlite": 0o600}]
-        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
-        index.close()
-    finally:
-        os.umask(before)
-
-
-def test_an_index_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot open the index: No such file"):
-        VolumeIndex(tmp_path / "nowhere" / "index.sqlite")
 
 
 def test_an_empty_sequence_and_an_unknown_name(index: VolumeIndex) -> None:
@@ -246,20 +217,6 @@ def test_a_schema_that_is_no_text_is_damage(index: VolumeIndex, path: Path) -> N
     path.write_bytes(data[:at] + b"\xa0" + data[at + 1 :])
     with pytest.raises(VolumeDamaged, match="not an index"):
         VolumeIndex(path).names()
-
-
-def test_an_index_locked_by_another_is_a_storage_error(index: VolumeIndex, path: Path) -> None:
-    with sqlite3.connect(path, isolation_level=None) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        index._db.execute("PRAGMA busy_timeout=0")
-        with pytest.raises(StorageError, match="locked"):
-            index.create("b", (0,))
-        other.execute("ROLLBACK")
-
-
-def test_every_commit_is_synced(index: VolumeIndex) -> None:
-    assert index._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert index._db.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 COLUMNS = [
