@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One card's folder: lock, identity, data files and index. Gives out space and moves pages; knows no token.
+"""One card's folder: data files and index, and who may have them. Gives out space and moves pages; knows no token.
 
 Space is given out in runs of slots (`ModelLayout.slot_nbytes`). What is in use is known from the index alone, so space
 of sequences without a name, and of writes that no index row followed, is free again after a restart.
@@ -7,10 +7,8 @@ of sequences without a name, and of writes that no index row followed, is free a
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +17,13 @@ from nearkv_driver.pagestore import PageFile
 from nearkv_driver.syscalls import Syscalls
 from nearkv_driver.transport import Bytes
 
+from nearkv.locked_folder import LockedFolder
 from nearkv.runs import RunAllocator
 from nearkv.volume_claims import claims
 from nearkv.volume_errors import QuotaExceeded, VolumeDamaged
 from nearkv.volume_files import check_regular
-from nearkv.volume_identity import VolumeIdentity, drop_unfinished, read_identity, sync_folder, write_identity
+from nearkv.volume_identity import VolumeIdentity, sync_folder, write_identity
 from nearkv.volume_index import VolumeIndex
-from nearkv.volume_lock import take_lock
 from nearkv.volume_records import Place
 from nearkv.volume_upgrade import open_index
 
@@ -63,11 +61,6 @@ class Volume:
 
         quota_nbytes: data files never grow beyond it; what they have already stays usable.
         """
-        found = read_identity(folder)
-        if found:
-            identity.check(found, folder)
-        if not folder.parent.is_dir():
-            raise StorageError(f"its parent folder {folder.parent} does not exist", path=str(folder))
         self.folder, self.direct, self._syscalls = folder, direct, syscalls
         self._slot_nbytes, self._quota_nbytes = slot_nbytes, quota_nbytes
         # Asked when a run of so many slots cannot be had: True when it has given some back, so that another try may do.
@@ -78,36 +71,17 @@ class Volume:
         self._index: VolumeIndex | None = None
         self._index_write_nbytes: int | None = 0  # once it is closed
         self._syncing = threading.Lock()
-        made = not folder.is_dir()
+        self._locked = LockedFolder(folder, identity)
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            if made:
-                sync_folder(folder.parent)
-        except OSError as error:
-            raise StorageError(f"cannot be created: {error.strerror}", path=str(folder)) from error
-        first = not (folder / "lock").exists()
-        self._lock = take_lock(folder / "lock")
-        try:
-            # Another process may have made the volume since, for something else.
-            found = read_identity(folder)
-            if found:
-                identity.check(found, folder)
-            drop_unfinished(folder)
             self._open_files()
-            if not found:
+            found = self._locked.found
+            if found is None:
                 if not self._files:  # a file system that refuses direct I/O shows before anything is kept
                     self._add_file()
                 write_identity(folder, identity)
             self._index = open_index(folder, found, identity, self._reserve_known)
         except BaseException:
-            if first and not found and not self._files:
-                # Nothing of a volume has come to be: the folder is left as it was. Removed under the lock, so that
-                # nobody else can have it.
-                (folder / "lock").unlink(missing_ok=True)
-            self.close()
-            if made:
-                with suppress(OSError):
-                    folder.rmdir()
+            self._close(forget=not self._files)
             raise
 
     @property
@@ -222,15 +196,16 @@ class Volume:
 
     def close(self) -> None:
         """Releases files and lock; may be called again."""
+        self._close(forget=False)
+
+    def _close(self, *, forget: bool) -> None:
         for file in self._files:
             file.pages.close()
         if self._index:
             self._index.close()
             self._index_write_nbytes = self._index.write_nbytes
             self._index = None
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._locked.close(forget=forget)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"data-{number:06d}.pages"

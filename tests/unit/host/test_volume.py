@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from nearkv import volume as volume_module
 from nearkv.volume import Volume
-from nearkv.volume_errors import VolumeDamaged, VolumeMismatch
+from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_identity import VolumeIdentity
 from nearkv.volume_records import Place
 from nearkv_driver.errors import StorageError
@@ -191,19 +191,3 @@ def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     opened(tmp_path).close()
     opened(tmp_path).close()
     assert (tmp_path / "v" / "notes.txt").read_text() == "mine"
-
-
-def test_a_volume_that_another_process_made_meanwhile_is_not_taken_for_a_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock, other = volume_module.take_lock, VolumeIdentity.of(layout(head_size=128), 0, 1)
-
-    def late(path: Path) -> int:
-        monkeypatch.setattr(volume_module, "take_lock", lock)
-        Volume(tmp_path / "v", other, layout(head_size=128).slot_nbytes).close()
-        return lock(path)
-
-    monkeypatch.setattr(volume_module, "take_lock", late)
-    with pytest.raises(VolumeMismatch, match="head_size = 128, this store has 64"):
-        opened(tmp_path)
-    Volume(tmp_path / "v", other, layout(head_size=128).slot_nbytes).close()
