@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 import numpy as np
-from nearkv_driver.errors import DriverError, StorageError
+from nearkv_driver.errors import DriverError
 from nearkv_driver.syscalls import Syscalls
 from nearkv_driver.work_threads import WorkThreads
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from nearkv.counters import closed_stats, store_stats
 from nearkv.errors import UserError
 from nearkv.eviction import Eviction, touch
 from nearkv.layout import ModelLayout
+from nearkv.named_sequences import NamedSequences
 from nearkv.new_sequence import new_sequence
 from nearkv.open_sequences import OpenSequences
 from nearkv.ownership import Owner, abandon
@@ -59,6 +60,7 @@ class KVStore:
         self._dropped = weakref.finalize(self, abandon, self._owner, resources)
         self._sequences = OpenSequences(self._owner)
         self._buffer = WriteBuffer(cards[0].spill_units)
+        self._named = NamedSequences(layout, self._cards, self._sequences, self._buffer)
         self._eviction: Eviction | None = None
         self._spiller = new_spiller(layout, self._buffer, cards, writers, resources)
         self._calls = StoreCalls(layout, self._cards, self._sequences, self._spiller, timeline)
@@ -116,17 +118,15 @@ class KVStore:
         named one begins with the longest run of them from token 0 on, which it shares. `length` tells. Rows that are
         known to be of other tokens than the first of `tokens` are not taken, whatever their key. `more` sequences come
         next, and all are spread over the cards together."""
-        if name is not None:
-            copies.check_new(self._cards, name)
-            if keys and (sequence := self._sharing(name, keys, tokens)) is not None:
-                return sequence
+        if name is not None and (sequence := self._named.begin(name, keys, tokens)) is not None:
+            return sequence
         state = new_sequence(self._sequences.next_id, name, self._cards, self.layout, self._buffer, more)
         return self._sequences.enter(state)
 
     @whole
     def shared(self, keys: Sequence[bytes], tokens: Sequence[int] = ()) -> int:
         """How many tokens `add_sequence` would find for these."""
-        return copies.shared(self._cards, self.layout, keys, tokens)
+        return self._named.shared(keys, tokens)
 
     def note(self, sequence: int, tokens: Sequence[int]) -> None:
         """The rows that come next are of these tokens, numbers below 2**32; the index of a volume keeps them."""
@@ -152,11 +152,9 @@ class KVStore:
         """A new named sequence on the volumes that has all tokens of this one, which has a name too. It is not open.
         Full extents are shared, not copied; the rest of less than an extent is. Durable when this returns."""
         parent = self._sequences[sequence]
-        copies.check_new(self._cards, name)
-        copies.check_parent(parent)
+        self._named.check_copy(parent, name)
         self._flush_named([sequence])
-        with self._sequences.held(name):
-            copies.fork_named(parent, name)
+        self._named.copy(parent, name)
 
     @whole
     def fork(self, sequence: int) -> int:
@@ -180,12 +178,7 @@ class KVStore:
     @whole
     def open_sequence(self, name: str) -> int:
         """Opens a named sequence from the volumes; `info` tells what had to be dropped. KeyError: unknown name."""
-        self._sequences.check_closed(name)
-        with self._sequences.held(name):
-            state = sessions.load(self._sequences.next_id, name, self._cards, self.layout, self._buffer)
-            sequence = self._sequences.enter(state)
-        touch([state])
-        return sequence
+        return self._named.open(name)
 
     def opened(self, name: str) -> int | None:
         """The open sequence of this name."""
@@ -194,19 +187,17 @@ class KVStore:
     @whole
     def names(self) -> tuple[str, ...]:
         """Names of all sequences on the volumes."""
-        return tuple(sorted({name for card in self._cards for name in card.volume.index.names()}))
+        return self._named.names()
 
     @whole
     def used_nbytes(self, name: str) -> int:
         """What a named sequence takes on all volumes as of its last flush; shared pages count in full."""
-        found = [card.volume.index.find(name) for card in self._cards]
-        return sum(len(r.places) * len(r.heads) * self.layout.slot_nbytes for r in found if r is not None)
+        return self._named.used_nbytes(name)
 
     @whole
     def delete(self, name: str) -> None:
         """Removes a named sequence, which must not be open, from the volumes."""
-        self._sequences.check_closed(name)
-        sessions.delete(name, self._cards)
+        self._named.delete(name)
 
     def info(self, sequence: int) -> SequenceInfo:
         return self._sequences[sequence].info()
@@ -308,17 +299,6 @@ class KVStore:
                 self._resources.close()
             finally:
                 self._last = closed_stats(last, self._cards)
-
-    def _sharing(self, name: str, keys: Sequence[bytes], tokens: Sequence[int]) -> int | None:
-        """A new named sequence that begins with extents that others have; None where none has any. Where it fails, the
-        volumes do not know the name, unless the sequence is open by then."""
-        try:
-            return self.open_sequence(name) if copies.adopt(self._cards, self.layout, name, keys, tokens) else None
-        except BaseException:
-            for card in self._cards if self.opened(name) is None else ():
-                with suppress(StorageError):  # what failed, most likely
-                    copies.remove(card.volume, name)
-            raise
 
     def _flush_named(self, sequences: Sequence[int]) -> None:
         states = [state for state in map(self._sequences.__getitem__, sequences) if state.name is not None]
