@@ -27,7 +27,9 @@ class VolumeOutdated(VolumeMismatch):
     """An older version wrote the volume; it is read once it is upgraded, as everything that opens it to write does."""
 
     def __init__(self, path: str, what: str, *, wanted: object, found: object) -> None:
-        advice = "nearkv generate with its cards upgrades it, and so does each nearkv sessions command that writes"
+        advice = (
+            "nearkv generate with its cards upgrades it, as do nearkv sessions fork, import, rm and verify --repair"
+        )
         super().__init__(path, what, wanted=wanted, found=found, advice=advice)
 
 

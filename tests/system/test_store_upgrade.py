@@ -172,7 +172,7 @@ def test_what_reads_or_is_refused_leaves_an_older_volume_as_it_is(
     told = capsys.readouterr().err
     if words[0] in ("list", "show", "export") or words == ("verify",):
         assert f"index version = 2, this store has {VERSION}" in told
-        assert "nearkv sessions command that writes" in told
+        assert "nearkv sessions fork, import, rm and verify --repair" in told
 
 
 def test_an_import_under_a_name_that_is_taken_upgrades_nothing(tmp_path: Path, cards: list[str]) -> None:
