@@ -52,10 +52,10 @@ def take_lock(path: Path) -> int:
 
 
 def _is_written(fd: int) -> bool:
-    """Whether the lock is held exclusively: with others that only look one can have it together."""
+    """Whether the lock is held exclusively, or that cannot be seen: with others that only look one can have it too."""
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:
         return True
     fcntl.flock(fd, fcntl.LOCK_UN)
     return False
