@@ -20,19 +20,19 @@ from nearkv_driver.syscalls import Syscalls
 from nearkv_driver.work_threads import WorkThreads
 from numpy.typing import NDArray
 
-from nearkv import checks, copies, forks, sessions
+from nearkv import checks, copies
 from nearkv.card_run import Stop
 from nearkv.card_store import CardStore
 from nearkv.cards import evicts, open_cards
 from nearkv.counters import closed_stats, store_stats
-from nearkv.errors import UserError
 from nearkv.eviction import Eviction, touch
 from nearkv.layout import ModelLayout
 from nearkv.named_sequences import NamedSequences
 from nearkv.new_sequence import new_sequence
 from nearkv.open_sequences import OpenSequences
 from nearkv.ownership import Owner, abandon
-from nearkv.sequence import SequenceInfo, SequenceState
+from nearkv.sequence import SequenceInfo
+from nearkv.sequence_lives import SequenceLives
 from nearkv.spiller import new_spiller
 from nearkv.stats import StoreStats
 from nearkv.store_calls import Halves, StoreCalls
@@ -64,6 +64,7 @@ class KVStore:
         self._eviction: Eviction | None = None
         self._spiller = new_spiller(layout, self._buffer, cards, writers, resources)
         self._calls = StoreCalls(layout, self._cards, self._sequences, self._spiller, timeline)
+        self._lives = SequenceLives(layout, self._sequences, self._spiller, self._buffer, self._calls.forecast.forget)
         self._last: StoreStats | None = None
         self._whole = WholeCalls("store of " + ", ".join(card.device.url for card in cards), self._owner.check)
         resources.callback(self._whole.close)
@@ -153,7 +154,7 @@ class KVStore:
         Full extents are shared, not copied; the rest of less than an extent is. Durable when this returns."""
         parent = self._sequences[sequence]
         self._named.check_copy(parent, name)
-        self._flush_named([sequence])
+        self._lives.flush_named([sequence])
         self._named.copy(parent, name)
 
     @whole
@@ -163,17 +164,14 @@ class KVStore:
         Whole units are shared, not copied, until the last sequence that uses them is freed; only rows of the write
         buffer are copied, here and on the cards. UserError while layers hold different numbers of tokens.
         """
-        parent = self._sequences[sequence]
-        self._spiller.drain(parent)
-        return self._sequences.enter(forks.fork(parent, self._sequences.next_id, self.layout, self._buffer))
+        return self._lives.fork(sequence)
 
     @whole
     def select(self, sequences: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
         """The batch `sequences` with rows `order`: a row that is named once keeps its id, the second and later times
         give forks, and rows that are not named are freed. Index work only: no stored row moves. A failure changes
         nothing: sequences with a name are flushed before any is freed."""
-        ids = [state.id for state in self._sequences.batch(sequences)]
-        return forks.select(ids, order, self.fork, self._flush_named, lambda i: self._release(self._sequences[i]))
+        return self._lives.select(sequences, order)
 
     @whole
     def open_sequence(self, name: str) -> int:
@@ -250,26 +248,19 @@ class KVStore:
     @whole
     def crop(self, sequence: int, length: int) -> None:
         """Drops all tokens from `length` on, in every layer."""
-        state = self._sequences[sequence]
-        if not 0 <= length <= max(state.tail.end):
-            raise UserError(f"sequence {sequence} cannot be cropped to {length}; it holds {max(state.tail.end)} tokens")
-        self._spiller.settle(state)
-        sessions.crop(state, length, self.layout)
+        self._lives.crop(sequence, length)
 
     @whole
     def flush(self) -> None:
         """Every complete token of every named sequence is on flash, and in the index, when this returns. NotStored
         names the sequences and tokens that could not be stored; all others are, and it may be called again."""
-        sessions.flush_all(list(self._sequences.values()), self.layout, self._spiller.settle)
+        self._lives.flush()
 
     @whole
     def free(self, sequence: int) -> None:
         """Ends the id and gives its memory back. A named sequence is flushed and stays on the volumes; another one's
         space there is free again."""
-        state = self._sequences[sequence]
-        self._flush_named([sequence])
-        touch([state])
-        self._release(state)
+        self._lives.free(sequence)
 
     def close(self) -> None:
         """Flushes named sequences, closes cards and volumes, whatever fails. May be called again.
@@ -290,7 +281,7 @@ class KVStore:
 
     def _close(self) -> None:
         try:
-            self.flush()
+            self._lives.flush()
             touch(self._sequences.values())
         finally:
             last = self.stats()
@@ -299,13 +290,3 @@ class KVStore:
                 self._resources.close()
             finally:
                 self._last = closed_stats(last, self._cards)
-
-    def _flush_named(self, sequences: Sequence[int]) -> None:
-        states = [state for state in map(self._sequences.__getitem__, sequences) if state.name is not None]
-        sessions.flush_all(states, self.layout, self._spiller.settle)
-
-    def _release(self, state: SequenceState) -> None:
-        self._spiller.abandon(state)
-        self._sequences.remove(state.id)  # before, not behind: after Ctrl-C nobody may use what is half given back
-        self._calls.forecast.forget()
-        sessions.release(state, self.layout)
