@@ -43,9 +43,12 @@ class ReportFile:
     """The writing side. The lock goes with the process, however it ends."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # It appears with its lock: without, whoever reads it takes its process for dead.
+        new = path.with_suffix(".new")
+        self._fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         self.write(State.RUNNING)
+        new.rename(path)
 
     def write(self, state: State, message: str = "", details: Mapping[str, Any] | None = None) -> None:
         document = {"state": state, "pid": os.getpid(), "message": message, "details": dict(details or {})}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -20,6 +21,17 @@ def test_a_report_says_who_wrote_it_and_whether_he_lives(tmp_path: Path) -> None
     file.close()
     ended = read_report(path)
     assert (ended.state, ended.alive, ended.message, ended.details) == (State.LOST, False, "short", {})
+
+
+def test_a_report_appears_with_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever reads it between the two takes its process for dead."""
+    path, lock = tmp_path / "device0.json", fcntl.flock
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", lambda fd, how: (lock(fd, how), seen.append(path.exists())))
+        seen: list[bool] = []
+        ReportFile(path).close()
+    assert seen == [False]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["device0.json"]
 
 
 @pytest.mark.parametrize("text", ["", '{"state": "clo', "[]", '{"state": "other"}'])
