@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from nearkv.planner.hardware import Card, Drive, Gpu, Host
 from nearkv.planner.hardware_files import load
-from nearkv.planner.system import System
+from nearkv.planner.models import find_model
+from nearkv.planner.plan import Plan, make_plan
+from nearkv.planner.system import NEARKV, Policy, System, Work
 
 from tests.support.rtl_tools import found
 
@@ -26,3 +28,10 @@ def changed(system: System, part: str, **values: Any) -> System:
     if part == "card_drive":
         return replace(system, card=replace(system.card, drive=replace(system.card.drive, **values)))
     return replace(system, **{part: replace(getattr(system, part), **values)})
+
+
+def plan(
+    model: str = "opt-66b", context: int = 32768, policy: Policy = NEARKV, at: System | None = None, **work: Any
+) -> Plan:
+    """Of a packaged model, on sixteen SmartSSDs where nothing else is said."""
+    return make_plan(at or system(), Work(find_model(model), context, **work), policy)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What does not fit, or what the kernel does not take, is said with what would help."""
+
+from __future__ import annotations
+
+import pytest
+from nearkv.planner.models import ModelShape
+from nearkv.planner.plan import compare, make_plan
+from nearkv.planner.report import verdict
+from nearkv.planner.system import HILOS, IN_GPU, NEARKV, Work
+
+from tests.support.planning import changed, needs_simpy, plan, system
+
+pytestmark = needs_simpy
+
+
+@pytest.mark.parametrize(("memory", "context"), [(16.5e9, 128), (17.45e9, 2048)])
+def test_no_room_for_activations_and_runtime_does_not_fit(memory: float, context: int) -> None:
+    """Weights of 16.06 GB: once the runtime's 1 GB does not fit beside them, once activations of a prompt do not."""
+    at = changed(system(), "gpu", memory=memory)
+    found = plan("llama-3-8b", context, IN_GPU, at, batch=1)
+    assert not found.fits
+    assert "GPU memory lacks" in found.advice[0]
+    roomy = changed(system(), "gpu", memory=24e9)
+    assert plan("llama-3-8b", 2048, IN_GPU, roomy, batch=1).fits
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "head_size", "told"),
+    [
+        (32, 8, 512, "the kernel takes no heads of 512, only of 64, 80"),
+        (71, 1, 64, "64 query heads per KV head at most"),
+    ],
+)
+def test_what_the_kernel_does_not_take_does_not_fit(heads: int, kv_heads: int, head_size: int, told: str) -> None:
+    work = Work(ModelShape("m", 4, 4096, heads, kv_heads, head_size, 14336, 32000), 4096)
+    near, *others = compare(system(), work, NEARKV)
+    assert not near.fits
+    assert told in near.advice[0]
+    assert verdict([near, *others]) == "It does not fit as asked."
+    assert all(other.fits for other in others if other.policy.name != IN_GPU.name)
+
+
+@pytest.mark.parametrize(("group", "drafts", "most"), [(8, 8, 7), (1, 63, None), (9, 7, 6), (64, 1, 0), (8, 7, None)])
+def test_more_rows_than_a_job_takes_do_not_fit(group: int, drafts: int, most: int | None) -> None:
+    """The store refuses such a call; group x (1 + drafts) rows of one KV head are one job."""
+    shape = ModelShape("m", 4, 4096, 2 * group, 2, 64, 14336, 32000)
+    found = make_plan(system(), Work(shape, 4096, drafts=drafts), NEARKV)
+    assert found.fits == (most is None)
+    if most is not None:
+        assert f"{group} query heads x (1 + {drafts} drafts) are {group * (1 + drafts)}" in found.advice[0]
+        assert found.advice[0].endswith(f": at most {most} drafts")
+        assert make_plan(system(), Work(shape, 4096, drafts=most), NEARKV).fits
+    assert make_plan(system(), Work(shape, 4096, drafts=drafts), HILOS).fits, "not this project's kernel"
+
+
+def test_what_would_help_helps() -> None:
+    found = plan("opt-175b", 131072, at=system(2))
+    assert [need.place for need in found.places.needs if not need.fits] == ["each drive"]
+    cards = int(found.advice[0].split("about ")[1].split(" cards")[0])
+    assert plan("opt-175b", 131072, at=system(cards)).fits
+
+
+def test_pages_that_fit_in_card_memory_are_not_read() -> None:
+    found = plan("smollm2-135m", 4096)
+    assert found.places.resident == 1
+    assert found.components["drives"] < 0.1 * found.components["kernel"] + 1e-3
+    assert found.media_nbytes == 0
