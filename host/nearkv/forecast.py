@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-# More calls than any step makes; beyond it the oldest knowledge is forgotten.
+# More calls than any step makes; beyond it the call that was learned first is forgotten.
 _MOST = 1 << 14
 
 
@@ -31,9 +31,9 @@ class Forecast:
 
     def saw(self, call: Call) -> None:
         if self._last is not None:
-            if len(self._after) >= _MOST:
-                self._after.clear()
             self._after[self._last] = call
+            if len(self._after) > _MOST:
+                del self._after[next(iter(self._after))]
         self._last = call
 
     def after(self, call: Call) -> Call:

@@ -69,7 +69,7 @@ def above(rate: float | None, limit: float | None) -> bool:
 
 def flag(rate: float | None, limit: float | None, whose: str) -> str:
     """What to say behind a rate: nothing where the link can carry it, or its limit is not known."""
-    if not above(rate, limit):
+    if limit is None or not above(rate, limit):
         return ""
     return f": ABOVE THE LINK'S LIMIT, {_gb_s(limit)} of {whose}; memory or a cache answered"
 
@@ -110,5 +110,5 @@ def document(rates: Sequence[CardRates], limits: LinkLimits | None) -> list[dict
     ]
 
 
-def _gb_s(rate: float | None) -> str:
-    return "no rate" if rate is None else f"{rate / 1e9:.3g} GB/s"
+def _gb_s(rate: float) -> str:
+    return f"{rate / 1e9:.3g} GB/s"

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+from nearkv import forecast as module
 from nearkv.forecast import Call, Forecast
 
 
@@ -31,3 +33,15 @@ def test_the_latest_follower_counts_and_sequences_that_go_are_forgotten() -> Non
     assert forecast.after(a) == Call(1, (0,), 0)
     forecast.saw(b)
     assert forecast.after(c) == Call(1, (2,), 0)
+
+
+def test_beyond_the_most_calls_the_first_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no other, also where one that is known is learned again."""
+    monkeypatch.setattr(module, "_MOST", 2)
+    forecast = Forecast(9)
+    a, b, c = (Call(0, (i,), 0) for i in range(3))
+    for call in (a, b, a, b, c):
+        forecast.saw(call)
+    assert (forecast.after(a), forecast.after(b)) == (b, c)
+    forecast.saw(a)
+    assert [forecast.after(call) for call in (a, b, c)] == [Call(1, (0,), 0), c, a]
