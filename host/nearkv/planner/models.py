@@ -189,7 +189,10 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
     heads = found["heads"]
     head_size = text.get("head_dim")
     if head_size is None and isinstance(heads, int) and heads > 0 and isinstance(found["hidden"], int):
-        head_size = found["hidden"] // heads
+        head_size, rest = divmod(found["hidden"], heads)
+        if rest:
+            raise UserError(f"{name}: hidden = {found['hidden']} is no multiple of heads = {heads}, and there is no "
+                            "head_dim")  # fmt: skip
     return ModelShape(
         name=name,
         **found,  # type: ignore[arg-type]

@@ -33,6 +33,14 @@ def test_every_packaged_figure_says_where_it_comes_from() -> None:
         assert not tables or tables.startswith("# ")
 
 
+def test_free_constants_are_the_same_in_every_file() -> None:
+    """They were fitted once, for all (docs/validation.md)."""
+    hosts, gpus = ([load(name, kind) for name in names(kind)] for kind in (Host, Gpu))
+    for values in ([(h.attention, h.file_rate, h.page_copy) for h in hosts], [gpu.efficiency for gpu in gpus]):
+        assert len(values) > 1
+        assert len(set(values)) == 1
+
+
 def test_a_file_of_the_user(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(GOOD + 'p2p_read = "6 GB/s"\np2p_write = "4 GB/s"\n')

@@ -81,6 +81,7 @@ def test_an_explicit_head_size_counts(tmp_path: Path) -> None:
         ({"num_hidden_layers": 2.5}, "layers is 2.5"),
         ({"num_hidden_layers": 5000}, "layers is 5000; a whole number from 1 to 4096"),
         ({"num_attention_heads": 0}, "heads is 0"),
+        ({"num_attention_heads": 24}, "hidden = 4096 is no multiple of heads = 24, and there is no head_dim"),
         ({"num_key_value_heads": 5}, "heads = 32 is no multiple of kv_heads = 5"),
         ({"num_local_experts": 2, "num_experts_per_tok": 3}, "active_experts = 3 of 2"),
         ({"vocab_size": 10**12}, "vocab is 1000000000000"),
