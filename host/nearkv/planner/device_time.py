@@ -74,11 +74,18 @@ def memory_of(card: CardStats) -> str:
     return IDEAL if card.simulated else DDR4
 
 
+def kernel_s(stats: CardStats, layout: ModelLayout, card: Card) -> float:
+    """Seconds of all lists of a card; those of another kernel where the description has its rate."""
+    if card.kernel_rate:
+        return stats.kernel_beats * WORD_BYTES / card.kernel_rate + stats.jobs * card.job
+    return kernel_cycles(stats, layout) / card.clock
+
+
 def card_time(stats: CardStats, layout: ModelLayout, card: Card) -> CardTime:
     """Seconds of one card for what its counters tell."""
     moved = stats.link_down_payload + stats.link_up_payload + stats.link_overhead
     return CardTime(
-        kernel_s=kernel_cycles(stats, layout) / card.clock,
+        kernel_s=kernel_s(stats, layout, card),
         link_s=stats.lists * (card.launch + (DOWN_TRANSFERS + 1) * card.dma) + moved / card.link,
         read_s=stats.streamed_nbytes / card.drive.p2p_read,
     )

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from nearkv.cli.timing import Timing
 from nearkv.errors import UserError
@@ -27,6 +29,13 @@ def test_reads_hide_behind_the_kernel_or_the_kernel_behind_them() -> None:
     assert busy.seconds == pytest.approx(busy.link_s + busy.kernel_s)
     reading = card_time(card_stats(lists=1, jobs=8, kernel_beats=10**3, streamed_nbytes=3 * 10**9), layout(), CARD)
     assert reading.seconds == pytest.approx(reading.link_s + 1.0)
+
+
+def test_a_description_of_another_kernel_counts_by_its_own_rate() -> None:
+    """As calibrate writes them: 64 bytes a beat at 1 GB/s, and what each job takes more."""
+    other = replace(CARD, kernel_rate=1e9, job=42e-6)
+    found = card_time(card_stats(lists=1, jobs=8, kernel_beats=10**6), layout(), other)
+    assert found.kernel_s == pytest.approx(64e6 / 1e9 + 8 * 42e-6)
 
 
 def test_the_slowest_card_counts_per_layer_and_step() -> None:
