@@ -18,7 +18,8 @@ from tests.support.cli import command, environment, run
 from tests.support.planning import needs_matplotlib, needs_simpy
 
 pytestmark = needs_simpy
-GOOD = ("plan", "--model", "opt-66b", "--context", "64k")
+SHORT = ("plan", "--model", "opt-66b")
+GOOD = (*SHORT, "--context", "64k")
 
 
 def test_the_table(tmp_path: Path) -> None:
@@ -46,14 +47,40 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_sweep_with_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
     picture = tmp_path / f"out.{suffix}"
-    assert main([*GOOD, "--sweep", "context=4k..64k", "--plot", str(picture), "--compare"]) == 0
+    assert main([*SHORT, "--sweep", "context=4k..64k", "--plot", str(picture), "--compare"]) == 0
     assert picture.read_bytes()[:4] in (b"\x89PNG", b"<?xm")
     assert "65536" in capsys.readouterr().out
 
 
+@needs_matplotlib
+def test_a_sweep_of_drafts_from_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A picture with a logarithmic axis would leave the first point out."""
+    picture = tmp_path / "out.svg"
+    line = [*GOOD, "--acceptance", "0.9", "--sweep", "drafts=0..4", "--cards", "smartssd", "--json"]
+    assert main([*line, "--plot", str(picture)]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    speeds = [point["plans"][0]["tokens_per_s"] for point in points]
+    assert [point["drafts"] for point in points] == [0, 1, 2, 4]
+    assert speeds == sorted(speeds)
+    assert "<!-- 0 -->" in picture.read_text() or ">0<" in picture.read_text()
+
+
+def test_options_that_count_only_beside_others(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is refused alone is used in a comparison, or by the plain drives' own plan."""
+    for line in (
+        ["--place", "gpu", "--cards", "8xsmartssd", "--compare"],
+        ["--drives", "8xpm9a3", "--compare"],
+        ["--place", "plain-ssd", "--drives", "8xpm9a3"],
+    ):
+        assert main([*GOOD, *line, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        inputs = [name for one in (told, *told.get("compared", ())) for name in one["inputs"]]
+        assert any(name.startswith("8 ") for name in inputs)
+
+
 def test_a_sweep_of_100_points(capsys: pytest.CaptureFixture[str]) -> None:
     began = time.process_time()
-    assert main([*GOOD, "--sweep", "context=4k..128k:100", "--json"]) == 0
+    assert main([*SHORT, "--sweep", "context=4k..128k:100", "--json"]) == 0
     assert time.process_time() - began < 30
     points = json.loads(capsys.readouterr().out)["points"]
     assert len(points) == 100
@@ -137,25 +164,36 @@ def test_a_card_and_a_model_of_the_user(tmp_path: Path, capsys: pytest.CaptureFi
         ([*GOOD, "--host", "mine"], "no host is called 'mine'"),
         ([*GOOD, "--host-dram", "512"], "host-dram is '512'; a size such as"),
         ([*GOOD, "--host-dram", "-1 GB"], "dram = -1e\\+09 B is impossible"),
-        ([*GOOD, "--drives", "4xsmartssd"], "no drive is called 'smartssd'"),
+        ([*GOOD, "--drives", "4xsmartssd", "--compare"], "no drive is called 'smartssd'"),
         ([*GOOD, "--place", "cloud"], "place is 'cloud'"),
         ([*GOOD, "--place", "host-ssd", "--x-cache"], "--x-cache is about cards; --place host-ssd has none"),
         ([*GOOD, "--place", "gpu", "--hit-rate", "0"], "--hit-rate is about cards; --place gpu has none"),
         ([*GOOD, "--kv-format", "fp4"], "kv-format is 'fp4'"),
         ([*GOOD, "--drafts", "64"], "drafts is 64"),
-        ([*GOOD, "--acceptance", "1"], "acceptance is 1"),
+        ([*GOOD, "--drafts", "4", "--acceptance", "1"], "acceptance is 1"),
+        ([*GOOD, "--batch", "nan"], "'--batch': "),
+        ([*GOOD, "--batch", "nan"], "'nan'"),
+        ([*GOOD, "--kwh", "dear"], "'dear'"),
+        ([*GOOD, "--place", "gpu", "--cards", "8xsmartssd"], "--cards is about cards; --place gpu has none"),
+        ([*GOOD, "--place", "gpu", "--sweep", "cards=1..8"], "--sweep cards is about cards; --place gpu has none"),
+        ([*GOOD, "--drives", "8xpm9a3"], "--drives are plain ones, which --place nearkv does not use"),
+        ([*GOOD, "--acceptance", "0.9"], "--acceptance is about drafts; give --drafts too"),
+        ([*GOOD, "--sweep", "context=4k..8k"], "--sweep goes over context: leave out --context"),
+        ([*GOOD, "--output-tokens", "9", "--sweep", "output=1..8"], "over output: leave out --output-tokens"),
+        ([*GOOD, "--cards", "8xsmartssd", "--sweep", "cards=1..8"], "over cards: give --cards no count"),
+        ([*GOOD, "--sweep", "batch=0..8"], "sweep batch from 0 to 8; it must begin at 1"),
         ([*GOOD, "--hit-rate", "1.1"], "hit is 1.1"),
         ([*GOOD, "--hit-rate", "nan"], "hit is nan"),
         ([*GOOD, "--years", "0"], "years = 0"),
         ([*GOOD, "--kwh", "-1"], "price of a kWh = -1"),
         ([*GOOD, "--sweep", "speed=1..2"], "sweep over 'speed'"),
-        ([*GOOD, "--sweep", "context=4k"], "sweep is 'context=4k'"),
+        ([*SHORT, "--sweep", "context=4k"], "sweep is 'context=4k'"),
         ([*GOOD, "--plot", "{work}/a.png"], "--plot draws a sweep"),
-        ([*GOOD, "--sweep", "context=4k..8k", "--plot", "{work}/a.gif"], "a.gif: a name that ends in"),
-        ([*GOOD, "--sweep", "context=4k..8k", "--plot", "{work}/no/a.png"], "no/a.png: No such file"),
-        ([*GOOD, "--sweep", "cards=4k..8k", "--plot", "{work}/a.png"], "cards = 8192"),
-        ([*GOOD, "--sweep", "context=1k..32m", "--plot", "{work}/a.png"], "context is 33554432"),
-        ([*GOOD, "--sweep", "context=4k..8k", "--trace", "{work}/t.json"], "--trace is of one plan"),
+        ([*SHORT, "--sweep", "context=4k..8k", "--plot", "{work}/a.gif"], "a.gif: a name that ends in"),
+        ([*SHORT, "--sweep", "context=4k..8k", "--plot", "{work}/no/a.png"], "no/a.png: No such file"),
+        ([*GOOD, "--sweep", "cards=4k..8k", "--plot", "{work}/a.png"], "cards is 8192"),
+        ([*SHORT, "--sweep", "context=1k..32m", "--plot", "{work}/a.png"], "context is 33554432"),
+        ([*SHORT, "--sweep", "context=4k..8k", "--trace", "{work}/t.json"], "--trace is of one plan"),
         ([*GOOD, "--trace", "{work}/no/t.json"], "no/t.json: No such file"),
         ([*GOOD, "--trace", "{work}"], "it is no regular file"),
         ([*GOOD, "--trace", "/dev/null"], "error: trace file /dev/null: it is no regular file"),

@@ -99,8 +99,15 @@ def _guarded(call: Callable[[], int], *, debug: bool) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        return _fail(error, BAD_INPUT, debug, error.format_message())
+        return _fail(error, BAD_INPUT, debug, error.format_message() + _refused(error))
     return code
+
+
+def _refused(error: Exception) -> str:
+    """The value of an option that has another type, where typer's message does not say it: the error behind it does."""
+    tell = getattr(error.__cause__, "errors", None)
+    values = [told["input"] for told in tell() if "input" in told] if callable(tell) else []
+    return f" (it is {values[0]!r})" if values else ""
 
 
 def _fail(error: BaseException, code: int, debug: bool, message: str | None = None) -> int:

@@ -25,11 +25,12 @@ from nearkv.planner.plan import Plan, Prices, compare, make_plan, rivals
 from nearkv.planner.plot import check_picture, draw
 from nearkv.planner.report import comparison, document, place_name, rows, verdict
 from nearkv.planner.sweep import Sweep, parse_sweep, points, run_sweep
-from nearkv.planner.system import NEAR, POLICIES, Policy, System, Work, parse_cards, parse_drives
+from nearkv.planner.system import HOST_FILES, NEAR, PLAIN, POLICIES, Policy, System, Work, parse_cards, parse_drives
 from nearkv.planner.trace import trace_document
 from nearkv.planner.units import SIZE, human_time, parse, tokens
 
 _ELEMENTS = {"fp16": 2, "int8": 1}
+_SWEPT = {"output": "output_tokens"}  # what a sweep calls otherwise than its option
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Question:
 
 
 def command(
+    given: typer.Context,
     model: Annotated[str, typer.Option(help="A known name (opt-66b, llama-3-70b, ...) or a folder with config.json.")],
     context: Annotated[str, typer.Option(help="Tokens cached per sequence: 4096, 32k.")] = "32k",
     batch: Annotated[int, typer.Option(help="Sequences.")] = 16,
@@ -83,14 +85,13 @@ def command(
             raise UserError("--trace is of one plan; leave out --sweep")
         count, card = parse_cards(cards)
         plain, drive = parse_drives(drives)
+        swept = None if sweep is None else parse_sweep(sweep)
         machine = load(host, Host)
         if host_dram is not None:
             machine = replace(machine, dram=parse(host_dram, SIZE, "host-dram"))
         if place not in POLICIES:
             raise UserError(f"place is {place!r}; known: {', '.join(POLICIES)}")
-        for option, given in (("--x-cache", x_cache), ("--hit-rate", hit_rate is not None)):
-            if given and POLICIES[place].place != NEAR:
-                raise UserError(f"{option} is about cards; --place {place} has none")
+        _check_used(given, place, swept, compared=compared, drafts=drafts, cards=count)
         if kv_format not in _ELEMENTS:
             raise UserError(f"kv-format is {kv_format!r}; known: {', '.join(_ELEMENTS)}")
         policy = replace(POLICIES[place], element=_ELEMENTS[kv_format], hit=hit_rate)
@@ -103,7 +104,7 @@ def command(
             policy=policy,
             prices=Prices(years, kwh),
             compare=compared,
-            sweep=None if sweep is None else parse_sweep(sweep),
+            sweep=swept,
             plot=plot,
             trace=trace,
             as_json=as_json,
@@ -111,6 +112,29 @@ def command(
         return run(question)
 
     return Run(partial(ask), debug)
+
+
+def _check_used(
+    given: typer.Context, place: str, sweep: Sweep | None, *, compared: bool, drafts: int, cards: int
+) -> None:
+    """UserError for an option that was given and would change nothing."""
+    options = {option.name: option.opts[0] for option in given.command.params if option.name}
+    typed = {name for name in options if getattr(given.get_parameter_source(name), "name", "") == "COMMANDLINE"}
+    where, over = POLICIES[place].place, "" if sweep is None else sweep.name
+    if where != NEAR:
+        for name in ("x_cache", "hit_rate", *(() if compared else ("cards",))):
+            if name in typed:
+                raise UserError(f"{options[name]} is about cards; --place {place} has none")
+        if over == "cards" and not compared:
+            raise UserError(f"--sweep cards is about cards; --place {place} has none")
+    if "drives" in typed and where not in (HOST_FILES, PLAIN) and not compared:
+        raise UserError(f"--drives are plain ones, which --place {place} does not use; give --compare too")
+    if "acceptance" in typed and not drafts and over != "drafts":
+        raise UserError("--acceptance is about drafts; give --drafts too")
+    name = _SWEPT.get(over, over)
+    if name in typed and (over != "cards" or cards > 1):  # a card without a count says only which
+        how = "give --cards no count" if over == "cards" else f"leave out {options[name]}"
+        raise UserError(f"--sweep goes over {over}: {how}")
 
 
 def run(question: Question) -> int:

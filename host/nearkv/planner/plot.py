@@ -31,7 +31,7 @@ def draw(sweep: Sweep, plans: Sequence[Sequence[Plan]], path: Path) -> None:
     OSError where `path` cannot be written."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
@@ -43,7 +43,10 @@ def draw(sweep: Sweep, plans: Sequence[Sequence[Plan]], path: Path) -> None:
             rest = [plan.tokens_per_s for plan in line]
             axes.plot(sweep.values, rest, linestyle=":", linewidth=1, color=drawn[0].get_color())
     first = plans[0][0]
-    axes.set_xscale("log", base=2)
+    if sweep.values[0] > 0:
+        axes.set_xscale("log", base=2)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _count(value)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

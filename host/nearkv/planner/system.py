@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from nearkv_driver.regmap import NEW_TOKENS_MAX
+
 from nearkv.errors import UserError
 from nearkv.planner.hardware import Card, Drive, Gpu, Host
 from nearkv.planner.hardware_files import load
@@ -13,7 +15,23 @@ from nearkv.planner.models import ModelShape
 
 COUNT_MAX = 1 << 12
 TOKENS_MAX = 1 << 24
-BATCH_MAX = 1 << 16
+# What a sweep may go over: least and most of each. Of new tokens that a job takes one is no draft.
+RANGES = {
+    "context": (1, TOKENS_MAX),
+    "batch": (1, 1 << 16),
+    "output": (1, TOKENS_MAX),
+    "drafts": (0, NEW_TOKENS_MAX - 1),
+    "cards": (1, COUNT_MAX),
+}
+
+
+def check_count(name: str, value: object) -> None:
+    """UserError where `value` is no whole number in the range of `name`."""
+    least, most = RANGES[name]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UserError(f"{name} is {value!r}; a whole number is expected")
+    if not least <= value <= most:
+        raise UserError(f"{name} is {value}; {least} to {most} is allowed")
 
 
 @dataclass(frozen=True)
@@ -41,14 +59,8 @@ class Work:
     acceptance: float = 0.6
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("context", 1, TOKENS_MAX), ("batch", 1, BATCH_MAX), ("output", 1, TOKENS_MAX), ("drafts", 0, 63)
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise UserError(f"{name} is {value!r}; a whole number is expected")
-            if not least <= value <= most:
-                raise UserError(f"{name} is {value}; {least} to {most} is allowed")
+        for name in ("context", "batch", "output", "drafts"):
+            check_count(name, getattr(self, name))
         if not 0.0 <= self.acceptance < 1.0:
             raise UserError(f"acceptance is {self.acceptance}; 0 or more and below 1 is allowed")
 
@@ -103,9 +115,9 @@ class Policy:
     hit: float | None = None
 
     def __post_init__(self) -> None:
-        for name, value, most in (("hit", self.hit, 1.0), ("alpha", self.alpha, 1.0)):
-            if value is not None and not 0.0 <= value <= most:
-                raise UserError(f"{name} is {value}; 0 to {most:g} is allowed")
+        for name, value in (("hit", self.hit), ("alpha", self.alpha)):
+            if value is not None and not 0.0 <= value <= 1.0:
+                raise UserError(f"{name} is {value}; 0 to 1 is allowed")
         if self.element not in (1, 2):
             raise UserError(f"K and V elements of {self.element} bytes; 1 (INT8) or 2 (FP16) is expected")
 
@@ -128,24 +140,23 @@ POLICIES = {p.name: p for p in (NEARKV, HILOS, FLEX_DRAM, DRAM_GPU, FLEX_SSD, PL
 
 def parse_cards(text: str) -> tuple[int, Card]:
     """`16xsmartssd`, `smartssd` or `4xPATH.toml`."""
-    match = re.fullmatch(r"(?:([0-9]{1,9})x)?(.+)", text)
-    if match is None:
-        raise UserError(f"cards are {text!r}; a count and a name such as 16xsmartssd is expected")
-    return counted(match[1], "cards", text), load(match[2], Card)
+    count, name = _counted(text, "cards", "16xsmartssd")
+    return count, load(name, Card)
 
 
 def parse_drives(text: str) -> tuple[int, Drive]:
     """`4xpm9a3`, like cards."""
+    count, name = _counted(text, "drives", "4xpm9a3")
+    return count, load(name, Drive)
+
+
+def _counted(text: str, what: str, example: str) -> tuple[int, str]:
+    """Count and name of `4xNAME`; 1 where no count is given. UserError for what has no name, or a count outside 1 to
+    COUNT_MAX."""
     match = re.fullmatch(r"(?:([0-9]{1,9})x)?(.+)", text)
     if match is None:
-        raise UserError(f"drives are {text!r}; a count and a name such as 4xpm9a3 is expected")
-    return counted(match[1], "drives", text), load(match[2], Drive)
-
-
-def counted(count: str | None, what: str, text: str) -> int:
-    """The count before the x of `4xNAME`, 1 where there is none; UserError, naming `what` and the whole text, outside 1
-    to COUNT_MAX."""
-    number = int(count) if count else 1
+        raise UserError(f"{what} are {text!r}; a count and a name such as {example} is expected")
+    number = int(match[1] or 1)
     if not 1 <= number <= COUNT_MAX:
         raise UserError(f"{what} are {text!r}; a count from 1 to {COUNT_MAX} is expected")
-    return number
+    return number, match[2]

@@ -40,11 +40,26 @@ def test_impossible_policies_are_refused(changes: dict[str, Any], named: str) ->
         replace(NEARKV, **changes)
 
 
-@pytest.mark.parametrize("text", ["0xsmartssd", "99999xsmartssd", "16x", "", "x", "3xnosuch", "-1xsmartssd"])
-def test_bad_counts_of_cards_and_drives(text: str) -> None:
-    with pytest.raises(UserError):
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("0xsmartssd", "are '0xsmartssd'; a count from 1 to 4096 is expected"),
+        ("99999xsmartssd", "are '99999xsmartssd'; a count from 1 to 4096 is expected"),
+        ("", "are ''; a count and a name such as"),
+        ("16x", "is called '16x'"),
+        ("x", "is called 'x'"),
+        ("3xnosuch", "is called 'nosuch'"),
+        ("-1xsmartssd", "is called '-1xsmartssd'"),
+    ],
+)
+def test_bad_counts_of_cards_and_drives(text: str, named: str) -> None:
+    with pytest.raises(UserError, match=named):
         parse_cards(text)
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match=named):
         parse_drives(text)
-    assert parse_cards("smartssd")[0] == 1
-    assert parse_cards("16xsmartssd")[0] == 16
+
+
+def test_counts_of_cards_and_drives() -> None:
+    assert [parse_cards(text)[0] for text in ("smartssd", "16xsmartssd", "4096xu50-nvme")] == [1, 16, 4096]
+    count, drive = parse_drives("2xgen5-nvme")
+    assert (count, drive.name) == (2, "gen5-nvme")
