@@ -29,7 +29,6 @@ from numpy.typing import NDArray  # noqa: E402
 from tests.support.jobs import build  # noqa: E402
 from tests.support.speed_jobs import job  # noqa: E402
 
-EXTENT = 128
 LATENCY = 40
 LONG = 10_000  # cycles from which on a list counts as long
 
@@ -47,7 +46,7 @@ def measure(count: int, shape: JobShape, memory: str) -> Sample:
     """A card of its own: where a refresh falls depends on what ran before. Jobs have checked extents, the rest as it
     lies in the tail, the new row in the message, and a copy of it to the tail."""
     d, rows, tokens, new = shape.head_size, shape.rows, shape.tokens, shape.new
-    image = build([job(d, rows, tokens, EXTENT, new, seed=seed, rest_checked=False) for seed in range(count)])
+    image = build([job(d, rows, tokens, rm.BLOCK_TOKENS, new, seed=seed, rest_checked=False) for seed in range(count)])
     with RtlCard() as card:
         card.memory(Memory(Ddr4() if memory == DDR4 else None))
         for master in range(3):

@@ -12,12 +12,13 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
-from nearkv_driver.regmap import JOB, LANE_PAD, PAGE_BYTES, SEGMENT, WORD_BYTES
+from nearkv_driver.regmap import BLOCK_TOKENS, JOB, LANE_PAD, PAGE_BYTES, SEGMENT, TILE_TOKENS, WORD_BYTES
+from nearkv_driver.sizes import padded
+
+from nearkv.layout import ELEMENT_NBYTES
 
 DDR4, IDEAL = MEMORIES = ("ddr4-2400", "ideal")  # what the kernel was measured behind
 ROWS_OF_ARRAY = 8  # query rows that the array takes in one walk
-_TILE = 16
-_EXTENT = 128
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,17 @@ class JobShape:
 
     @property
     def padded(self) -> int:
-        return -(-self.head_size // LANE_PAD) * LANE_PAD
+        return padded(self.head_size)
+
+    @property
+    def _row_nbytes(self) -> int:
+        """Of K (or of V) of one token."""
+        return self.padded * ELEMENT_NBYTES
 
     @property
     def kv_words(self) -> int:
         """Words of K and V that the kv port reads."""
-        return 2 * self.tokens * self.padded * 2 // WORD_BYTES
+        return 2 * self.tokens * self._row_nbytes // WORD_BYTES
 
     @property
     def walks(self) -> int:
@@ -46,15 +52,15 @@ class JobShape:
     @property
     def array_cycles(self) -> int:
         """Cycles that the array needs at one word each, whole tiles of V."""
-        return self.walks * 2 * -(-(self.tokens + self.new) // _TILE) * _TILE * self.padded // 32
+        return self.walks * 2 * -(-(self.tokens + self.new) // TILE_TOKENS) * TILE_TOKENS * self.padded // LANE_PAD
 
     @property
     def list_words(self) -> int:
         """Words of descriptors, limits, segments, checksums, q and new rows on the ctl port."""
-        extents = -(-self.tokens // _EXTENT)
-        pages = 2 * -(-self.tokens * self.padded * 2 // PAGE_BYTES)
+        extents = -(-self.tokens // BLOCK_TOKENS)
+        pages = 2 * -(-self.tokens * self._row_nbytes // PAGE_BYTES)
         nbytes = JOB.nbytes + WORD_BYTES + extents * SEGMENT.nbytes + pages * 4
-        return -(-nbytes // WORD_BYTES) + (self.rows * self.padded * 4 + 2 * self.new * self.padded * 2) // WORD_BYTES
+        return -(-nbytes // WORD_BYTES) + (self.rows * self.padded * 4 + 2 * self.new * self._row_nbytes) // WORD_BYTES
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ def features(shape: JobShape, count: float) -> dict[str, float]:
     port = bound(shape) == "port"
     return {
         "start": 1,
-        "first_block": shape.padded / 32,
+        "first_block": shape.padded / LANE_PAD,
         "job": count,
         "kv_word": count * shape.kv_words if port else 0,
         "list_word": count * shape.list_words if port else 0,

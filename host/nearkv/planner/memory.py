@@ -18,7 +18,7 @@ from nearkv.planner.system import (
     System,
     Work,
 )
-from nearkv.planner.traffic import kv_nbytes, offload_read, pair_nbytes, shares, spill_tokens
+from nearkv.planner.traffic import kv_nbytes, offload_read, pair_nbytes, shares, spill_tokens, x_nbytes
 from nearkv.planner.units import human_size
 
 # Assumptions: what a CUDA context and its libraries take, tokens of a prompt that are processed at a time, how full a
@@ -139,8 +139,8 @@ def _card_needs(system: System, work: Work, policy: Policy, alpha: float, weight
         (s.pairs * pair_nbytes(model, s.tokens + work.output * s.tokens / work.context, policy.element) for s in dealt),
         default=0.0,
     )
-    x = alpha * work.batch * (work.context + work.output) * model.x_nbytes_per_token() / system.cards
-    kv = most * model.layers + x + weights / system.cards
+    x = x_nbytes(work, alpha, work.context + work.output)
+    kv = most * model.layers + (x + weights) / system.cards
     needs.append(Need("each drive", kv, card.drive.capacity * DRIVE_FULL, "K, V, X and weights"))
     d_tail = (
         max((s.pairs for s in dealt), default=0.0)
@@ -180,7 +180,8 @@ def _remedy(system: System, work: Work, policy: Policy, need: Need) -> str:
         drive, _ = plain_drives(system, policy)
         return f"about {-(-int(need.used) // max(1, int(drive.capacity * DRIVE_FULL)))} such drives"
     if need.place == "host memory":
-        return f"{human_size(need.used)} of host memory, or K and V on drives"
+        kept = ", or K and V on drives" if policy.place in (HOST_DRAM, HOST_DRAM_GPU) else " or a smaller batch"
+        return f"{human_size(need.used)} of host memory{kept}"
     if need.place == "card memory":
-        return "more cards, a smaller batch or a shorter spill"
+        return "more cards or a smaller batch"
     return f"a GPU of {human_size(need.used)}, a smaller batch, or --gpu cpu"

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from itertools import count
 
+from nearkv_driver.regmap import PAGE_BYTES
+from nearkv_driver.sizes import padded
+
 from nearkv.planner import compute
 from nearkv.planner.kernel import JobShape, cycles, fitted
 from nearkv.planner.lanes import Lane, Moments, Steps
@@ -17,15 +20,14 @@ from nearkv.planner.step import GPU, GPU_LINK, HOST, SPILL, UPLINK, WEIGHTS, Sce
 from nearkv.planner.system import ONE, Policy, System, Work
 from nearkv.planner.traffic import (
     EXTENT,
-    PAGE,
     Share,
     link_down,
     link_up,
-    padded,
     pair_nbytes,
     shares,
     small_transfers,
     spill_tokens,
+    x_nbytes,
 )
 
 WAVE = 64e6  # bytes that are staged at once, where a layer has no more than the most WAVES of them
@@ -114,7 +116,7 @@ class NearAttention:
 
 def x_piece_nbytes(scene: Scene) -> float:
     """Bytes of stored activations (FP16) that are read at once."""
-    return scene.alpha * scene.work.batch * scene.work.context * scene.work.model.hidden * 2.0 / X_PIECES
+    return x_nbytes(scene.work, scene.alpha, scene.work.context) / scene.work.model.layers / X_PIECES
 
 
 def wave_counts(system: System, work: Work, policy: Policy, alpha: float, places: Places) -> list[int]:
@@ -142,6 +144,7 @@ class Group:
         self._nbytes = share.pairs * pair_nbytes(model, share.tokens, policy.element)
         self._streamed = self._nbytes * (1 - scene.places.resident)
         self._waves = scene.waves if self._streamed >= 1 else 0
+        self._written = Moments(self._env)  # new rows of a layer, where the step waits for them
         self._read, self._used = Moments(self._env), Moments(self._env)  # waves
         self.read_x = Moments(self._env)  # this card's part of a piece of X
 
@@ -151,6 +154,8 @@ class Group:
         down, up = (self.share.pairs * f(model, queries, policy) for f in (link_down, link_up))
         transfers = DOWN_TRANSFERS if policy.transfers == ONE else 1
         yield self._link.use(transfers * card.dma + down / card.link, "q, k, v")
+        if not policy.spill:
+            yield self._written[layer]
         if not self._waves:
             yield self._kernel.use(self.kernel_s(1), "attention")
         # Waves are filled sequence by sequence, so what a sequence has in card memory is spread over them too.
@@ -175,6 +180,7 @@ class Group:
             own = card.job * jobs if scene.policy.kernel_rate is None else 0.0
             return card.launch + own + max(slowest, nbytes / fixed)
         tokens = self.share.tokens * min(1.0, self.share.pairs / lists)  # of a job, which may be over a part of a pair
+        # Elements of a byte take the array as many steps as FP16: it takes 32 at a time, whatever a word holds.
         shape = JobShape(work.model.head_size, work.model.group * work.queries, math.ceil(tokens), work.queries)
         return card.launch + max(slowest, cycles(shape, jobs, fitted()) / card.clock)
 
@@ -194,6 +200,7 @@ class Group:
                 yield begin[layer]
             if not policy.spill and self.share.pairs:
                 yield self.drive.use(self._spill_s(1), "new rows")
+                self._written[layer].succeed()
             for number in range(layer * each, (layer + 1) * each):
                 if scene.alpha:
                     if number >= X_UNDER_WAY:
@@ -210,15 +217,17 @@ class Group:
         """What touches on flash: extents of 128 tokens of the KV heads that a card has of a sequence."""
         model, work = self._scene.work.model, self._scene.work
         heads = max(1.0, min(float(model.kv_heads), self.share.pairs / work.batch))
-        return min(heads * pair_nbytes(model, EXTENT, self._scene.policy.element), max(PAGE, self._streamed))
+        return min(heads * pair_nbytes(model, EXTENT, self._scene.policy.element), max(PAGE_BYTES, self._streamed))
 
     def _spill_s(self, spill: int) -> float:
-        """Writes of one step and layer: a request of `spill` tokens per pair for K and for V, every `spill` steps. Less
-        than a page is a page read, changed and written."""
-        drive, policy = self._scene.system.card.drive, self._scene.policy
-        nbytes = spill * padded(self._scene.work.model.head_size) * policy.element
-        size = math.ceil(nbytes / PAGE) * PAGE
+        """Writes of one step and layer: a request of `spill` tokens per pair for K and for V whenever as many are new.
+        What waits in memory loses the drafts that were wrong before it is written. Where pairs are split by tokens each
+        card has its part of what is new. Less than a page is a page read, changed and written."""
+        drive, policy, work = self._scene.system.card.drive, self._scene.policy, self._scene.work
+        new = work.tokens_per_step if policy.spill else work.queries
+        nbytes = spill * padded(work.model.head_size) * policy.element
+        size = math.ceil(nbytes / PAGE_BYTES) * PAGE_BYTES
         seconds = drive.request_s(size, 1, peer=True, write=True)
-        if nbytes < PAGE:
-            seconds += drive.request_s(PAGE, 1, peer=True)
-        return 2 * self.share.pairs * self._scene.work.queries / spill * seconds
+        if nbytes < PAGE_BYTES:
+            seconds += drive.request_s(PAGE_BYTES, 1, peer=True)
+        return 2 * self.share.pairs * self.share.tokens / work.context * new / spill * seconds

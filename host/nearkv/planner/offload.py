@@ -8,7 +8,7 @@ from typing import Any
 
 from nearkv.planner import compute
 from nearkv.planner.lanes import Moments, Steps
-from nearkv.planner.step import CHUNKS, DRAM, GPU, GPU_LINK, HOST, WEIGHTS, Scene, host_drives_rate
+from nearkv.planner.step import CHUNKS, DRAM, GPU, GPU_LINK, HOST, WEIGHTS, Scene, drives_rate
 from nearkv.planner.system import GPU_ONLY, HOST_FILES, PLAIN
 from nearkv.planner.traffic import offload_read
 
@@ -24,7 +24,7 @@ class _OnDrives:
 
     def read_weights(self, nbytes: float) -> Steps:
         yield self._scene.lane(DRIVES, WEIGHTS).use(
-            nbytes / host_drives_rate(self._scene.system, self._scene.policy), "weights"
+            nbytes / drives_rate(self._scene.system, self._scene.policy), "weights"
         )
 
 
@@ -43,7 +43,7 @@ class HostAttention(_OnDrives):
         rows = work.batch * work.queries * model.head_size * _HALF
         yield scene.lane(GPU_LINK).use(rows * (model.heads + 2 * model.kv_heads) / gpu.link, "q, k, v")
         if scene.policy.place == HOST_FILES:
-            rate = min(host_drives_rate(scene.system, scene.policy), host.file_rate)
+            rate = min(drives_rate(scene.system, scene.policy), host.file_rate)
             scene.lane(DRIVES).give(nbytes / rate, "K, V")
             yield cpu.use(nbytes / rate, "K, V from files")
         scene.lane(DRAM).give(nbytes / host.dram_rate, "K, V")
@@ -87,7 +87,7 @@ class GpuAttention(_OnDrives):
             if number >= 2:
                 yield self._used[number - 2]
             if scene.policy.place == PLAIN:
-                yield scene.lane(DRIVES).use(piece / host_drives_rate(scene.system, scene.policy), "K, V")
+                yield scene.lane(DRIVES).use(piece / drives_rate(scene.system, scene.policy), "K, V")
             else:
                 scene.lane(DRAM).give(piece / scene.system.host.dram_rate, "K, V")
             if not scene.system.gpu.in_host_memory:

@@ -23,7 +23,7 @@ from nearkv.planner.system import (
     System,
     Work,
 )
-from nearkv.planner.traffic import kv_nbytes, link_down, link_up, offload_read, shares, written_per_token
+from nearkv.planner.traffic import kv_nbytes, link_down, link_up, offload_read, shares, written_per_token, x_nbytes
 from nearkv.planner.units import MONEY, NUMBER, TIME, Limits
 
 # Shares of heads and sequences whose X may be kept: powers of two, as HILOS rounds.
@@ -106,7 +106,7 @@ def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None 
     usd = _usd(system, policy)
     prices = prices or Prices()
     per_s = usd / (prices.years * TIME.units["years"]) + watts / 3.6e6 * prices.kwh
-    stored = kv_nbytes(work, policy, alpha, work.context)
+    stored, x = kv_nbytes(work, policy, alpha, work.context), x_nbytes(work, alpha, work.context)
     drives = _drives(system, policy)
     components = grouped(step.busy)
     return Plan(
@@ -125,7 +125,7 @@ def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None 
         kv_nbytes=stored,
         kv_per_drive=_per_drive(system, work, policy, alpha, stored, drives),
         link_nbytes=_link(system, work, policy, alpha),
-        media_nbytes=stored * (1 - places.resident) if drives else 0.0,
+        media_nbytes=(stored - x) * (1 - places.resident) + x if drives else 0.0,
         watts=watts,
         joules_per_token=watts / tokens_per_s,
         written_per_day=written,
@@ -211,7 +211,7 @@ def _link(system: System, work: Work, policy: Policy, alpha: float) -> float:
     if policy.place == NEAR:
         pairs = sum(share.cards * share.pairs for share in shares(system, work, policy, alpha))
         near = pairs * sum(f(model, work.queries, policy) for f in (link_down, link_up))
-        return model.layers * (near + alpha * work.batch * work.context * model.hidden * 2.0)
+        return model.layers * near + x_nbytes(work, alpha, work.context)
     if policy.place == GPU_ONLY:
         return 0.0
     return work.batch * model.layers * offload_read(model, work.context, policy.element)
@@ -231,7 +231,7 @@ def _per_drive(system: System, work: Work, policy: Policy, alpha: float, stored:
     dealt = shares(system, work, policy, alpha)
     most = max((share.pairs * share.tokens for share in dealt), default=0.0)
     whole = sum(share.cards * share.pairs * share.tokens for share in dealt)
-    x = alpha * work.batch * work.context * work.model.x_nbytes_per_token()
+    x = x_nbytes(work, alpha, work.context)
     return (stored - x) * (most / whole if whole else 0.0) + x / drives
 
 

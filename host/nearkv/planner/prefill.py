@@ -6,13 +6,14 @@ All layers do the same, so the slowest of the three sets the pace and the other 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nearkv.planner import compute
 from nearkv.planner.memory import Places
-from nearkv.planner.step import host_drives_rate
-from nearkv.planner.system import HOST_FILES, NEAR, PLAIN, Policy, System, Work
+from nearkv.planner.step import drives_rate
+from nearkv.planner.system import GPU_ONLY, HOST_FILES, NEAR, PLAIN, Policy, System, Work
 from nearkv.planner.traffic import kv_nbytes
 
 
@@ -30,15 +31,13 @@ class Prefill:
 
 def prefill(system: System, work: Work, policy: Policy, alpha: float, places: Places) -> Prefill:
     """Seconds of all prompts of a batch, stage by stage; its longest part hides the others but for the first stage."""
-    model, gpu, host = work.model, system.gpu, system.host
+    model, gpu = work.model, system.gpu
     computing = model.layers * work.batch * compute.prefill_layer_s(gpu, model, work.context, 1)
     streamed = places.dram + places.drives
     weights = 0.0 if gpu.in_host_memory else work.batch * streamed / gpu.link
     if places.drives:
-        rate = host.uplink if policy.place == NEAR else host_drives_rate(system, policy)
-        weights = max(weights, work.batch * places.drives / rate)
-    stored = kv_nbytes(work, policy, alpha, work.context)
-    writing = stored / write_rate(system, policy) if policy.place in (NEAR, PLAIN, HOST_FILES) else 0.0
+        weights = max(weights, work.batch * places.drives / drives_rate(system, policy))
+    writing = kv_nbytes(work, policy, alpha, work.context) / write_rate(system, policy)
     parts = {"arithmetic": computing, "weights": weights, "writing K and V": writing}
     stages = model.layers * work.batch
     total = max(parts.values()) + (sum(parts.values()) - max(parts.values())) / stages
@@ -46,8 +45,10 @@ def prefill(system: System, work: Work, policy: Policy, alpha: float, places: Pl
 
 
 def write_rate(system: System, policy: Policy) -> float:
-    """Large writes of all drives together, from the host."""
-    if policy.place == NEAR:
-        each = min(system.card.drive.write, system.card.link)
-        return min(system.cards * each, system.host.uplink)
-    return min(system.drives * system.drive.write, system.host.drives_link)
+    """Of new K and V on their way from the GPU to where they stay, infinite where they need none."""
+    rates = [math.inf]
+    if policy.place != GPU_ONLY and not system.gpu.in_host_memory:
+        rates.append(system.gpu.link)
+    if policy.place in (NEAR, PLAIN, HOST_FILES):
+        rates.append(drives_rate(system, policy, write=True))
+    return min(rates)

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from nearkv.planner.hardware import Checked, RowTable, SizeTable
+from nearkv.planner.memory import plain_drives
 from nearkv.planner.plan import Plan, notes
 from nearkv.planner.system import GPU_ONLY, HOST_DRAM, HOST_DRAM_GPU, NEAR
 from nearkv.planner.units import COMPUTE, RATE, SIZE, TIME, human_rate, human_size, human_time
@@ -175,7 +176,8 @@ def inputs(plan: Plan) -> list[tuple[str, str]]:
         found.append((f"{system.cards} cards {system.card.name}", figures(system.card)))
         found.append((f"drive {system.card.drive.name}", figures(system.card.drive)))
     elif plan.media_nbytes:
-        found.append((f"{system.drives} drives {system.drive.name}", figures(system.drive)))
+        drive, count = plain_drives(system, plan.policy)
+        found.append((f"{count} drives {drive.name}", figures(drive)))
     return found
 
 

@@ -196,8 +196,11 @@ class _Run:
             yield scene.lane(GPU_LINK, WEIGHTS).use((dram + drives) / CHUNKS / scene.system.gpu.link, "weights")
 
 
-def host_drives_rate(system: System, policy: Policy) -> float:
-    """What plain drives deliver to the host together, large requests."""
+def drives_rate(system: System, policy: Policy, *, write: bool = False) -> float:
+    """What the drives that a policy uses, the cards' own or plain ones, exchange with the host together, large
+    requests."""
+    host, card = system.host, system.card
+    if policy.place == NEAR or policy.drives == CARD_DRIVES:
+        return min(system.cards * min(card.drive.best(peer=False, write=write), card.link), host.uplink)
     drive, count = plain_drives(system, policy)
-    link = system.host.uplink if policy.drives == CARD_DRIVES else system.host.drives_link
-    return min(count * drive.read, link)
+    return min(count * drive.best(peer=False, write=write), host.drives_link)

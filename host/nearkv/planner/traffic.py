@@ -7,13 +7,15 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+from nearkv_driver.regmap import BLOCK_TOKENS, PAGE_BYTES, TILE_TOKENS
+from nearkv_driver.sizes import padded
+
 from nearkv.pages import Stripe, extents
 from nearkv.placement import stripes
 from nearkv.planner.models import ModelShape
-from nearkv.planner.system import APART, ONE, UNITS, Policy, System, Work
+from nearkv.planner.system import APART, NEAR, ONE, UNITS, Policy, System, Work
 
-PAGE = 4096
-EXTENT = 128  # tokens that lie together on a card
+EXTENT = BLOCK_TOKENS  # tokens that lie together on a card
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,6 @@ class Share:
     cards: int
     pairs: float
     tokens: float
-
-
-def padded(head_size: int) -> int:
-    """Rows are stored in multiples of 32 elements."""
-    return -(-head_size // 32) * 32
 
 
 def pair_nbytes(model: ModelShape, tokens: float, element: float) -> float:
@@ -95,23 +92,26 @@ def offload_read(model: ModelShape, context: float, element: float = 2) -> float
 def traffic_ratio(model: ModelShape, context: int) -> float:
     """Bytes over the interconnect per sequence, layer and step: host offload with its new rows, over near-storage
     attention's q, k, v and output, all FP16."""
-    policy = Policy("", "cards")
+    policy = Policy("", NEAR)
     near = model.kv_heads * (link_down(model, 1, policy) + link_up(model, 1, policy))
     return (offload_read(model, context) + offload_read(model, 1)) / near
 
 
 def kv_nbytes(work: Work, policy: Policy, alpha: float, tokens: float) -> float:
     """Everything that is stored for `tokens` tokens of each sequence: K and V, and X for a share alpha."""
-    model = work.model
-    kv = work.batch * model.layers * offload_read(model, tokens, policy.element)
-    x = work.batch * tokens * model.x_nbytes_per_token()
-    return (1 - alpha) * kv + alpha * x
+    kv = work.batch * work.model.layers * offload_read(work.model, tokens, policy.element)
+    return (1 - alpha) * kv + x_nbytes(work, alpha, tokens)
+
+
+def x_nbytes(work: Work, alpha: float, tokens: float) -> float:
+    """X of `tokens` tokens of each sequence, all layers, for a share alpha."""
+    return alpha * work.batch * tokens * work.model.x_nbytes_per_token()
 
 
 def written_per_token(model: ModelShape, policy: Policy, alpha: float) -> float:
     """Bytes that a token adds to the media. On cards a spill that does not fill a page still writes one."""
     row = padded(model.head_size) * policy.element
-    partial = max(1.0, PAGE / (spill_tokens(model, policy) * row)) if policy.place == "cards" else 1.0
+    partial = max(1.0, PAGE_BYTES / (spill_tokens(model, policy) * row)) if policy.place == NEAR else 1.0
     kv = model.layers * offload_read(model, 1, policy.element) * partial
     return (1 - alpha) * kv + alpha * model.x_nbytes_per_token()
 
@@ -120,7 +120,7 @@ def spill_tokens(model: ModelShape, policy: Policy) -> int:
     """Tokens that are written at once; 1 where each is written by itself."""
     if policy.spill == UNITS:
         row = int(padded(model.head_size) * policy.element)
-        return math.lcm(16 * row, PAGE) // row
+        return math.lcm(TILE_TOKENS * row, PAGE_BYTES) // row
     return max(1, policy.spill)
 
 
@@ -129,4 +129,4 @@ def small_transfers(model: ModelShape, policy: Policy) -> float:
     if policy.transfers == ONE:
         return 0.0
     spill = spill_tokens(model, policy)
-    return math.ceil(spill * padded(model.head_size) * policy.element / PAGE) + 2 / spill
+    return math.ceil(spill * padded(model.head_size) * policy.element / PAGE_BYTES) + 2 / spill

@@ -111,7 +111,6 @@ def test_drive_memory_and_kernel_are_measured_and_nothing_is_left(
         kernel_speed(lambda: float(next(ticks)), long=256, short=128, batch=2)  # every call takes a tick
     kernel = kernel_speed(time.process_time, long=16384, short=128, batch=4)
     assert 1e7 < kernel.nbytes_s < 1e12
-    assert kernel.host_job_s >= 0
 
 
 @pytest.mark.parametrize(

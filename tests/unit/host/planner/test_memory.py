@@ -7,7 +7,7 @@ import pytest
 from nearkv.planner.models import ModelShape
 from nearkv.planner.plan import compare, make_plan
 from nearkv.planner.report import verdict
-from nearkv.planner.system import HILOS, IN_GPU, NEARKV, Work
+from nearkv.planner.system import HILOS, IN_GPU, NEARKV, POLICIES, Work
 
 from tests.support.planning import changed, needs_simpy, plan, system
 
@@ -66,3 +66,9 @@ def test_pages_that_fit_in_card_memory_are_not_read() -> None:
     assert found.places.resident == 1
     assert found.components["drives"] < 0.1 * found.components["kernel"] + 1e-3
     assert found.media_nbytes == 0
+
+
+def test_advice_on_host_memory_is_about_what_lies_there() -> None:
+    small = changed(system(), "host", dram=10e9)
+    assert plan(at=small).advice[0].endswith(" of host memory or a smaller batch")
+    assert plan(at=small, policy=POLICIES["host-dram"]).advice[0].endswith(" of host memory, or K and V on drives")

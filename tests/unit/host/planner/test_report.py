@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from nearkv.planner.models import ModelShape, find_model
 from nearkv.planner.plan import compare, make_plan
-from nearkv.planner.report import comparison, document, rows, verdict
-from nearkv.planner.system import NEARKV, POLICIES, Work
+from nearkv.planner.report import comparison, document, inputs, rows, verdict
+from nearkv.planner.system import CARD_DRIVES, FLEX_SSD, NEARKV, POLICIES, Work
 
 from tests.support.planning import changed, needs_simpy, plan, system
 
@@ -75,3 +75,9 @@ def test_what_has_no_price_or_power_is_named_and_not_compared() -> None:
     assert plan().without_power == plan().without_price == ()
     # The price of a CPU that computes is in the host's.
     assert plan(at=system(gpu="cpu")).without_price == ()
+
+
+def test_inputs_name_the_drives_that_are_used() -> None:
+    own = [name for name, _ in inputs(plan(policy=FLEX_SSD))]
+    cards = [name for name, _ in inputs(plan(policy=replace(FLEX_SSD, drives=CARD_DRIVES)))]
+    assert (own[-1], cards[-1]) == ("4 drives pm9a3", "16 drives smartssd-drive")

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from nearkv import placement
 from nearkv.planner.models import find_model
-from nearkv.planner.system import NEARKV, Work
+from nearkv.planner.system import HILOS, NEARKV, Work
 from nearkv.planner.traffic import shares
 
 from tests.support.planning import needs_simpy, plan, system
@@ -15,10 +17,15 @@ pytestmark = needs_simpy
 
 
 def test_few_heads_are_split_over_the_cards() -> None:
-    assert (
-        plan("mixtral-8x7b", 131072, batch=1).step.seconds
-        < 1.05 * plan("mixtral-8x7b", 131072, batch=1, at=system(8)).step.seconds
+    """Eight KV heads: without a split eight of the sixteen cards read all."""
+    split = replace(NEARKV, hit=0.0)
+    whole = replace(split, split_tokens=False)
+    eight, sixteen, unsplit = (
+        plan("mixtral-8x7b", 131072, policy, system(cards), batch=1).components["drives"]
+        for cards, policy in ((8, split), (16, split), (16, whole))
     )
+    assert unsplit == pytest.approx(eight, rel=0.02)
+    assert sixteen == pytest.approx(eight / 2, rel=0.02)
 
 
 @pytest.mark.parametrize("context", [100, 1000, 40000])
@@ -42,7 +49,7 @@ def test_few_heads_lie_where_the_store_places_them(cards: int, batch: int, model
     assert sum(share.cards * share.pairs * share.tokens for share in dealt) == pytest.approx(
         batch * work.model.kv_heads * context
     )
-    up = 64 * (32 if model == "llama-3-8b" else 30) * work.model.group * (work.model.head_size * 4 + 8) / 64
+    up = work.model.layers * work.model.group * (work.model.head_size * 4 + 8)  # each piece has outputs of its own
     assert plan(model, context, at=system(cards), batch=batch).link_nbytes > up * sum(jobs)
 
 
@@ -50,3 +57,11 @@ def test_heads_of_a_short_sequence_are_not_all_on_one_card() -> None:
     """It is one extent: each head's lies on a card of its own."""
     one, two = (plan("llama-3-8b", 100, batch=batch).components["kernel"] for batch in (1, 2))
     assert one <= two * (1 + 1e-9)
+
+
+def test_x_is_read_from_the_drives_whatever_card_memory_holds() -> None:
+    """Half the heads keep X, which is half of their K and V, 1.237 TB in all."""
+    kv = 32768 * 16 * 2359296
+    for hit, left in ((0.0, 1.0), (0.5, 0.5), (1.0, 0.0)):
+        found = plan(policy=replace(HILOS, alpha=0.5, hit=hit))
+        assert found.media_nbytes == pytest.approx(kv / 4 + left * kv / 2)
