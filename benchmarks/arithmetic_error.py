@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error table of docs/arithmetic.md: `python -m benchmarks.arithmetic_error` from the repository's root.
+"""The error table of docs/arithmetic.md: `python benchmarks/arithmetic_error.py`.
 
 Prints Markdown. One query row per draw; errors are RMS against float64, relative to the RMS of the sum of w|v|, the
 kernel's before its output is rounded. Median and worst over the draws.
@@ -10,13 +10,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
-from nearkv_emulation.csim import CsimKernel
-from nearkv_emulation.kernel import Kernel
 from numpy.typing import NDArray
 
-from tests.support.families import FAMILIES, attended, inputs, relative_error
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", ".", "benchmarks")]
+
+from arguments import whole  # noqa: E402
+from nearkv_emulation.csim import CsimKernel  # noqa: E402
+from nearkv_emulation.kernel import Kernel  # noqa: E402
+
+from tests.support.families import FAMILIES, attended, inputs, relative_error  # noqa: E402
 
 Operand = NDArray[np.float32]
 SIZES = ((1000, 64), (4096, 128))
@@ -32,7 +38,8 @@ def float_attention(
         score = (q @ k.T) * np.float32(scale)
         weight = np.exp(score - score.max(axis=1, keepdims=True))
         out = weight.astype(weight_dtype).astype(np.float32) @ v / weight.sum(axis=1, dtype=np.float32)[:, None]
-        return out.astype(weight_dtype).astype(np.float64)
+        rounded: NDArray[np.float64] = out.astype(weight_dtype).astype(np.float64)
+        return rounded
 
     return attend
 
@@ -51,7 +58,7 @@ def row(kernel: Kernel, family: str, tokens: int, head_size: int, seeds: int) ->
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Error of the kernel's arithmetic against float64.")
-    parser.add_argument("--seeds", type=int, default=20, help="draws per line")
+    parser.add_argument("--seeds", type=whole(), default=20, help="draws per line")
     parser.add_argument("--long", action="store_true", help="contexts of 32K and 128K tokens instead of 1K and 4K")
     args = parser.parse_args(argv)
     kernel = CsimKernel()

@@ -13,8 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", ".")]
+sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", ".", "benchmarks")]
 
+from arguments import whole  # noqa: E402
 from nearkv_driver import regmap as rm  # noqa: E402
 from nearkv_emulation.memory_model import BusUses, Ddr4, Memory, MemoryTiming  # noqa: E402
 from nearkv_emulation.rtl import RtlCard  # noqa: E402
@@ -62,7 +63,7 @@ def measure(jobs: int, head_size: int, rows: int, tokens: int) -> tuple[BusUses,
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     for name, value in (("jobs", 64), ("head-size", 64), ("rows", 8), ("tokens", 256)):
-        parser.add_argument(f"--{name}", type=int, default=value)
+        parser.add_argument(f"--{name}", type=whole(), default=value)
     given = parser.parse_args()
     uses, cycles = measure(given.jobs, given.head_size, given.rows, given.tokens)
     told = asdict(uses)

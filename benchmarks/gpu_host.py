@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from arguments import whole
 from nearkv import NearStorageCache
 from nearkv.adapters.transformers.micro_batches import MicroBatches
 from nearkv.models.loading import load_model
@@ -65,9 +66,9 @@ def decode(model: Any, ids: torch.Tensor, new_tokens: int, parts: int) -> tuple[
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Time decode steps with the model on a GPU.")
-    parser.add_argument("--context", type=int, default=1024)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--new-tokens", type=int, default=16)
+    parser.add_argument("--context", type=whole(), default=1024)
+    parser.add_argument("--batch", type=whole(), default=8)
+    parser.add_argument("--new-tokens", type=whole(), default=16)
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks/gpu_host.json"))
     options = parser.parse_args()
     if not torch.cuda.is_available():

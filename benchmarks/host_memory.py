@@ -17,10 +17,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from arguments import whole
 from nearkv.kvstore import KVStore
-from nearkv.layout import ModelLayout
 from rich.console import Console
 from rich.table import Table
+from shapes import SMOLLM2
 
 SHORT = 64
 CHUNK = 512
@@ -35,23 +36,23 @@ def anonymous_nbytes() -> int:
 
 
 def run(args: argparse.Namespace) -> dict[str, int]:
-    shape = ModelLayout("SmolLM2-135M", layers=30, query_heads=9, kv_heads=3, head_size=64)
     rng = np.random.default_rng(0)
 
     def rows(heads: int, tokens: int) -> np.ndarray:
-        return rng.standard_normal((args.batch, heads, tokens, 64), np.float32)
+        return rng.standard_normal((args.batch, heads, tokens, SMOLLM2.head_size), np.float32)
 
     urls = [f"sw_emu:{i}?dram={args.dram}&io={args.io}" for i in range(args.cards)]
-    with KVStore.open(shape, urls) as store:
+    with KVStore.open(SMOLLM2, urls) as store:
         sequences = [store.add_sequence() for _ in range(args.batch)]
         for first in range(0, args.context, CHUNK):
             tokens = min(CHUNK, args.context - first)
-            k, v = (rows(3, tokens).astype(np.float16) for _ in "kv")
-            for layer in range(shape.layers):
+            k, v = (rows(SMOLLM2.kv_heads, tokens).astype(np.float16) for _ in "kv")
+            for layer in range(SMOLLM2.layers):
                 store.append(layer, sequences, k, v)
         for _ in range(args.steps):
-            q, k, v = rows(9, 1), rows(3, 1).astype(np.float16), rows(3, 1).astype(np.float16)
-            for layer in range(shape.layers):
+            q = rows(SMOLLM2.query_heads, 1)
+            k, v = (rows(SMOLLM2.kv_heads, 1).astype(np.float16) for _ in "kv")
+            for layer in range(SMOLLM2.layers):
                 store.attend(layer, sequences, q, k, v, scale=0.125)
         stats = store.stats()
         return {
@@ -73,11 +74,11 @@ def in_a_process(args: argparse.Namespace, context: int) -> dict[str, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--context", type=int, default=8192)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--cards", type=int, default=2)
+    parser.add_argument("--context", type=whole(), default=8192)
+    parser.add_argument("--batch", type=whole(), default=4)
+    parser.add_argument("--cards", type=whole(), default=2)
     parser.add_argument("--dram", default="64M")
-    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--steps", type=whole(), default=2)
     parser.add_argument("--io", default="direct", choices=("direct", "buffered"))
     parser.add_argument("--child", action="store_true", help="measure in this process and print JSON")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks/host_memory.json"))

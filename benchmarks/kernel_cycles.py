@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -30,7 +32,7 @@ from tests.support.jobs import build  # noqa: E402
 from tests.support.speed_jobs import job  # noqa: E402
 
 LATENCY = 40
-LONG = 10_000  # cycles from which on a list counts as long
+CLASSES = (20_000, 5_000, 0)  # cycles from which on a list is in a class of docs/planner.md
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,13 @@ def measure(count: int, shape: JobShape, memory: str) -> Sample:
     return Sample(count, shape, sum(status["cycles"] for status in statuses))
 
 
+def earlier(path: Path) -> tuple[str, list[Sample]]:
+    """Memory and samples of a run that wrote that file."""
+    told = json.loads(path.read_text())
+    samples = [Sample(one["count"], JobShape(**one["shape"]), one["cycles"]) for one in told["samples"]]
+    return str(told["memory"]), samples
+
+
 def lists(quick: bool) -> list[tuple[int, JobShape]]:
     """What is measured: head size, rows, tokens and jobs of a list, around what decode steps send."""
     found = []
@@ -70,6 +79,22 @@ def lists(quick: bool) -> list[tuple[int, JobShape]]:
             found += [(1, JobShape(head_size, rows, 1024)), (3, JobShape(head_size, rows, 512))]
     found += [(2, JobShape(80, 5, 1024)), (4, JobShape(128, 5, 2000)), (48, JobShape(64, 3, 128))]
     return found[::5] if quick else found
+
+
+def classes(samples: Sequence[Sample], errors: Sequence[float]) -> str:
+    """A line for each class of lists by their cycles: median and largest residual, and whose that is."""
+    lines, below = [f"{len(samples)} lists; residuals by cycles:"], math.inf
+    for least in CLASSES:
+        found = [(abs(e), s) for s, e in zip(samples, errors, strict=True) if least <= s.cycles < below]
+        if found:
+            most, whose = max(found, key=lambda one: one[0])
+            shape = whose.shape
+            lines.append(
+                f"from {least}: {len(found)}, median {median(error for error, _ in found):.1%}, largest {most:.1%} "
+                f"({whose.count} jobs of {shape.tokens} tokens, d {shape.head_size}, {shape.rows} rows)"
+            )
+        below = least
+    return "\n".join(lines) + "\n"
 
 
 def fit(samples: Sequence[Sample]) -> Coefficients:
@@ -96,16 +121,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a fifth of the lists")
     parser.add_argument("--from", dest="measured", type=Path, help="JSON of an earlier run: fit without measuring")
-    parser.add_argument("--memory", choices=MEMORIES, default=DDR4)
+    parser.add_argument("--memory", choices=MEMORIES, help=f"default: {DDR4}, or that of the earlier run")
     arguments = parser.parse_args()
+    memory = arguments.memory or DDR4
     if arguments.measured:
-        told = json.loads(arguments.measured.read_text())["samples"]
-        samples = [Sample(one["count"], JobShape(**one["shape"]), one["cycles"]) for one in told]
+        try:
+            memory, samples = earlier(arguments.measured)
+        except (OSError, ValueError, KeyError, TypeError) as refused:
+            parser.error(f"--from {arguments.measured}: not what an earlier run wrote: {refused}")
+        if arguments.memory not in (None, memory):
+            parser.error(f"--memory {arguments.memory}: {arguments.measured} is of {memory}")
     else:
-        samples = [measure(count, shape, arguments.memory) for count, shape in lists(arguments.quick)]
+        samples = [measure(count, shape, memory) for count, shape in lists(arguments.quick)]
     found = fit(samples)
     errors = [cycles(s.shape, s.count, found) / s.cycles - 1 for s in samples]
-    sys.stdout.write(f"[{arguments.memory}]\n")
+    sys.stdout.write(f"[{memory}]\n")
     for name, value in asdict(found).items():
         sys.stdout.write(f"{name} = {value:.5g}\n")
     sys.stdout.write("jobs  d    rows  tokens  cycles  residual\n")
@@ -113,16 +143,14 @@ def main() -> int:
         shape = s.shape
         line = f"{s.count:4} {shape.head_size:4} {shape.rows:4} {shape.tokens:7} {s.cycles:8} {error:+8.1%}\n"
         sys.stdout.write(line)
-    long = [abs(error) for s, error in zip(samples, errors, strict=True) if s.cycles >= LONG]
-    sys.stdout.write(f"largest residual {max(map(abs, errors)):.1%} of {len(samples)} lists\n")
-    sys.stdout.write(f"lists of {LONG} cycles and more: median {np.median(long):.1%}, largest {max(long):.1%}\n")
+    sys.stdout.write(classes(samples, errors))
     told = {
-        "memory": arguments.memory,
+        "memory": memory,
         "coefficients": asdict(found),
         "samples": [asdict(s) for s in samples],
         "residuals": errors,
     }
-    out = ROOT / f"build/benchmarks/kernel_cycles-{arguments.memory}.json"
+    out = ROOT / f"build/benchmarks/kernel_cycles-{memory}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(told, indent=2) + "\n")
     return 0

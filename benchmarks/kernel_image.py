@@ -8,11 +8,10 @@ import math
 import google_crc32c
 import numpy as np
 from nearkv_driver import regmap as rm
-from nearkv_emulation.csim import CsimKernel
-from nearkv_emulation.kernel import Masters, Region
+from nearkv_emulation.kernel import Kernel, Masters, Region
 
 BASE = 0x40_0000_0000
-EXTENT_TOKENS = 128
+EXTENT_TOKENS = rm.BLOCK_TOKENS
 
 
 class KernelImage:
@@ -20,7 +19,9 @@ class KernelImage:
 
     def __init__(self, head_size: int, rows: int, tokens: int, checksums: bool, seed: int = 1) -> None:
         if tokens % EXTENT_TOKENS or head_size % rm.LANE_PAD:
-            raise ValueError(f"tokens = {tokens} and head_size = {head_size} are multiples of 128 and 32 here")
+            raise ValueError(
+                f"tokens = {tokens} and head_size = {head_size} are multiples of {EXTENT_TOKENS} and {rm.LANE_PAD} here"
+            )
         rng = np.random.default_rng(seed)
         self.checksums = checksums
         self.q = rng.normal(size=(rows, head_size)).astype(np.float32)
@@ -100,10 +101,10 @@ class KernelImage:
         for at, data in ((0, header + job), (self._limits, limits), (self._q, self.q.view(np.uint8).reshape(-1))):
             self._ctl[at : at + len(data)] = np.frombuffer(bytes(data), np.uint8)
 
-    def run(self, kernel: CsimKernel) -> None:
+    def run(self, kernel: Kernel) -> None:
         kernel.run(self._masters, self._kv_base, self._ctl_base, self._out_base)
 
-    def attention(self, kernel: CsimKernel) -> np.ndarray:
+    def attention(self, kernel: Kernel) -> np.ndarray:
         """Runs the job; O / L [rows, head_size]. Raises RuntimeError unless its status is `ok`."""
         self._out[:] = 0xA5
         self.run(kernel)

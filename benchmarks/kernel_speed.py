@@ -21,14 +21,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from kernel_image import KernelImage
+from arguments import whole
+from kernel_image import EXTENT_TOKENS, KernelImage
+from nearkv_driver.regmap import BLOCK_TOKENS
 from nearkv_emulation.build import Variant, build, hls_folder
 from nearkv_emulation.csim import CsimKernel
 
 STAGES = ("copy", "checksums", "decode", "array, K", "array, V", "scores and weights", "tiles and bins")
 ROWS = (1, 3, 8)
 HEAD_SIZES = (64, 128)
-BLOCK_TOKENS = 128
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,8 @@ def table(figures: list[Figure]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"), help="folder for the table and the JSON")
-    parser.add_argument("--tokens", type=int, default=8192)
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--tokens", type=whole(multiple=EXTENT_TOKENS), default=8192)
+    parser.add_argument("--repeats", type=whole(), default=15)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     kernel = CsimKernel()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,15 @@ from nearkv.layout import ModelLayout
 from nearkv.stats import StoreStats
 from rich.console import Console
 from rich.table import Table
+from shapes import SMOLLM2
 
 SHAPES = {
-    "SmolLM2-135M": ModelLayout("SmolLM2-135M", layers=1, query_heads=9, kv_heads=3, head_size=64),
-    "Llama-3-8B": ModelLayout("Llama-3-8B", layers=1, query_heads=32, kv_heads=8, head_size=128),
-    "Phi-2": ModelLayout("Phi-2", layers=1, query_heads=32, kv_heads=32, head_size=80),
+    layout.model: layout
+    for layout in (
+        replace(SMOLLM2, layers=1),
+        ModelLayout("Llama-3-8B", layers=1, query_heads=32, kv_heads=8, head_size=128),
+        ModelLayout("Phi-2", layers=1, query_heads=32, kv_heads=32, head_size=80),
+    )
 }
 CONTEXTS = (128, 1024, 4096)
 CARDS = ("sw_emu:0?io=buffered", "sw_emu:1?io=buffered")  # the volumes' I/O is not what is measured

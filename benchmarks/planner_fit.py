@@ -17,8 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", ".")]
+sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", ".", "benchmarks")]
 
+from arguments import whole  # noqa: E402
 from nearkv.planner.bench_of_hilos import Bench  # noqa: E402
 from nearkv.planner.validation import targets  # noqa: E402
 
@@ -68,7 +69,7 @@ def told(best: Sequence[float]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tries", type=int, default=150)
+    parser.add_argument("--tries", type=whole(0), default=150)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     draw = random.Random(arguments.seed)

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from arguments import whole
 from nearkv.generate import generate
 
 CHUNKS = (None, 512, 128)
@@ -42,7 +43,7 @@ def measure(chunk: int | None, characters: int) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Peak memory of prefill, whole and in chunks.")
-    parser.add_argument("--characters", type=int, default=16_000, help="length of each prompt")
+    parser.add_argument("--characters", type=whole(), default=16_000, help="length of each prompt")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks/prefill_memory.json"))
     options = parser.parse_args()
     results = []

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", ".")]
+sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", ".", "benchmarks")]
 
+from arguments import whole  # noqa: E402
 from nearkv_emulation.model import ModelKernel  # noqa: E402
 from nearkv_emulation.rtl import RtlCard, RtlKernel  # noqa: E402
 
@@ -54,18 +55,16 @@ def under_cocotb(tokens: int) -> tuple[int, float]:
     """(cycles, CPU seconds) of the simulator process, told by its bench."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.json"
-        variables = {"NEARKV_TOLD": str(told), "NEARKV_TOKENS": str(tokens)}
-        simulate("nearkv_attend", "bench_speed", "verilator", Path(folder), **variables)
+        given = {"NEARKV_TOLD": str(told), "NEARKV_TOKENS": str(tokens)}
+        simulate("nearkv_attend", "bench_speed", "verilator", Path(folder), None, None, (), **given)
         cycles, seconds = json.loads(told.read_text())
     return cycles, seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=4096, help="tokens of the job (8 rows, d = 128)")
+    parser.add_argument("--tokens", type=whole(), default=4096, help="tokens of the job (8 rows, d = 128)")
     tokens = parser.parse_args().tokens
-    if tokens < 1:
-        parser.error(f"--tokens {tokens}; at least 1")
     rates = {}
     for name, (cycles, seconds) in {
         "in-process library": in_process(tokens, 3),

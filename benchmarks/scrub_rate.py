@@ -21,26 +21,26 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from arguments import whole
 from nearkv.kvstore import KVStore
-from nearkv.layout import ModelLayout
 from nearkv.requests import Requests
 from nearkv.scrub import Scrubber
 from nearkv_driver.filesystem import filesystem_of
 from nearkv_driver.pagestore import PageFile, aligned_buffer, page_crcs
 from rich.console import Console
+from shapes import SMOLLM2
 
-LAYOUT = ModelLayout("smollm2-135m", 30, 9, 3, 64)
 GOAL = 0.7
 
 
 def fill(folder: Path, tokens: int) -> None:
     """A named sequence of random rows."""
     random = np.random.default_rng(1)
-    with KVStore.open(LAYOUT, [f"sw_emu:0?kernel=model&dram=64M&ssd={folder}"]) as store:
+    with KVStore.open(SMOLLM2, [f"sw_emu:0?kernel=model&dram=64M&ssd={folder}"]) as store:
         sequence = store.add_sequence("rows")
-        shape = (1, LAYOUT.kv_heads, min(tokens, 2048), LAYOUT.head_size)
+        shape = (1, SMOLLM2.kv_heads, min(tokens, 2048), SMOLLM2.head_size)
         for _ in range(0, tokens, 2048):
-            for layer in range(LAYOUT.layers):
+            for layer in range(SMOLLM2.layers):
                 k, v = (random.standard_normal(shape, np.float32).astype(np.float16) for _ in range(2))
                 store.append(layer, [sequence], k, v)
 
@@ -57,7 +57,7 @@ def read(folder: Path, scrubber: Scrubber, requests: Requests) -> int:
                 memory.view = aligned_buffer(max(run.nbytes for run in runs))
             file.read_into(memory.view[:nbytes], offset)
 
-        requests.run([partial(one, r.place.slot * LAYOUT.slot_nbytes + r.offset, r.nbytes) for r in runs])
+        requests.run([partial(one, r.place.slot * SMOLLM2.slot_nbytes + r.offset, r.nbytes) for r in runs])
         assert file.io == "direct"
     return sum(run.nbytes for run in runs)
 
@@ -79,8 +79,8 @@ def main() -> None:
     """Measure, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("build/benchmarks"), help="where the volume is made")
-    parser.add_argument("--tokens", type=int, default=20480)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--tokens", type=whole(), default=20480)
+    parser.add_argument("--rounds", type=whole(), default=7)
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks/scrub_rate.json"))
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)

@@ -18,9 +18,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from arguments import whole
 from kernel_image import KernelImage
 from nearkv.kvstore import KVStore
-from nearkv.layout import ModelLayout
 from nearkv.report import index_write_nbytes, write_ratio
 from nearkv.session.chat import Session
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
@@ -29,8 +29,8 @@ from nearkv.session.records import Record, Sampling, Token
 from nearkv.session.steps import SessionSteps
 from nearkv_emulation.rtl import RtlCard, RtlKernel
 from rich.console import Console
+from shapes import SMOLLM2
 
-LAYOUT = ModelLayout("SmolLM2-135M", layers=30, query_heads=9, kv_heads=3, head_size=64)
 CARDS = 2
 
 
@@ -107,7 +107,7 @@ def journal(folder: Path, tokens: int) -> list[Figure]:
 
             return inner(ends=(), on_token=timed)
 
-        session._parts.steps.go_on = go_on  # type: ignore[method-assign]
+        session._parts.steps.go_on = go_on  # type: ignore[method-assign,assignment]
         session.say("Tell me a long story about a river.", max_new_tokens=tokens, on_text=told)
         real = session._parts.journal
         for _ in range(50):
@@ -156,8 +156,8 @@ class RandomRows:
 
     def forward(self, tokens: Sequence[int]) -> None:
         self._store.note(self._sequence, tokens)
-        shape = (1, LAYOUT.kv_heads, len(tokens), LAYOUT.head_size)
-        for layer in range(LAYOUT.layers):
+        shape = (1, SMOLLM2.kv_heads, len(tokens), SMOLLM2.head_size)
+        for layer in range(SMOLLM2.layers):
             k, v = (self._random.normal(size=shape).astype(np.float16) for _ in range(2))
             self._store.append(layer, [self._sequence], k, v)
 
@@ -171,8 +171,8 @@ class RandomRows:
 def amplification(folder: Path, tokens: int) -> list[Figure]:
     """Bytes to data files, index and journal while a session of SmolLM2's shape decodes, default settings."""
     sessions = SessionFolder(folder / "card0")
-    with KVStore.open(LAYOUT, urls(folder)) as store:
-        log, header = sessions.create("cost", LAYOUT.model)
+    with KVStore.open(SMOLLM2, urls(folder)) as store:
+        log, header = sessions.create("cost", SMOLLM2.model)
         sequence = store.add_sequence(SEQUENCE_PREFIX + header.session)
         with log, SessionSteps(log, sessions.read("cost").state, RandomRows(store, sequence)) as steps:
             steps.say([1], max_new_tokens=tokens)
@@ -224,7 +224,7 @@ def verified(folder: Path, tokens: int) -> list[Figure]:
     with RtlCard() as card:
         kernel = RtlKernel(card)
         for checks in (False, True):
-            image = KernelImage(64, 3, tokens, checks)
+            image = KernelImage(SMOLLM2.head_size, SMOLLM2.group, tokens, checks)
             before = card.cycles
             image.run(kernel)
             cycles[checks] = card.cycles - before
@@ -249,7 +249,7 @@ PARTS: dict[str, tuple[Callable[[Path, int], list[Figure]], int]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description="What a session costs.")
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
-    parser.add_argument("--tokens", type=int, help="instead of each part's own number")
+    parser.add_argument("--tokens", type=whole(), help="instead of each part's own number")
     parser.add_argument("--folder", type=Path, help="where the volumes are made and removed; default: TMPDIR")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

@@ -18,14 +18,13 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from arguments import whole
 from nearkv.kvstore import KVStore
-from nearkv.layout import ModelLayout
 from nearkv.writer import Task, Work, Writer
 from nearkv_driver.work_threads import WorkThreads
 from rich.console import Console
 from rich.table import Table
-
-LAYOUT = ModelLayout("SmolLM2-135M", layers=30, query_heads=9, kv_heads=3, head_size=64)
+from shapes import SMOLLM2
 
 
 @dataclass(frozen=True)
@@ -63,17 +62,18 @@ class WaitingWriter:
 def measure(folder: Path, name: str, writer: type[Writer], spill_units: int, batch: int, drive: str) -> Row:
     rng = np.random.default_rng(3)
     options = f"&drive={drive}" if drive else ""
-    steps = 4 * spill_units * LAYOUT.unit_tokens + 8
-    q = rng.normal(size=(batch, 9, 1, 64)).astype(np.float32)
-    k, v = (rng.normal(size=(batch, 3, 1, 64)).astype(np.float16) for _ in "kv")
+    steps = 4 * spill_units * SMOLLM2.unit_tokens + 8
+    q = rng.normal(size=(batch, SMOLLM2.query_heads, 1, SMOLLM2.head_size)).astype(np.float32)
+    row = (batch, SMOLLM2.kv_heads, 1, SMOLLM2.head_size)
+    k, v = (rng.normal(size=row).astype(np.float16) for _ in "kv")
     times, begins = [], []
     url = f"sw_emu:0?ssd={folder}/{name}{spill_units}&spill={spill_units}{options}"
-    with KVStore.open(LAYOUT, [url], writer=writer) as store:
+    with KVStore.open(SMOLLM2, [url], writer=writer) as store:
         sequences = [store.add_sequence(f"s{i}") for i in range(batch)]
         for _ in range(steps):
             before = store.stats()
             began = time.perf_counter()
-            for layer in range(LAYOUT.layers):
+            for layer in range(SMOLLM2.layers):
                 store.attend(layer, sequences, q, k, v, scale=0.125)
             times.append(time.perf_counter() - began)
             after = store.stats()
@@ -86,8 +86,8 @@ def measure(folder: Path, name: str, writer: type[Writer], spill_units: int, bat
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("build/benchmarks"), help="where the volumes are made")
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--spill", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--batch", type=whole(), default=4)
+    parser.add_argument("--spill", type=whole(), nargs="+", default=[1, 4])
     parser.add_argument("--drive", default="", help="as in a card URL's drive=")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks/spill_pause.json"))
     args = parser.parse_args()

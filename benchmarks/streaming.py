@@ -15,18 +15,19 @@ import argparse
 import json
 import re
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from arguments import number, whole
 from nearkv.device_io import device_bytes, since
 from nearkv.kvstore import KVStore
-from nearkv.layout import ModelLayout
 from nearkv.rates import above, flag
 from nearkv.report import io_name
 from nearkv.timeline import KERNEL, READ, Timeline, length, overlap_share, union
 from rich.console import Console
 from rich.table import Table
+from shapes import SMOLLM2
 
 GRAIN = 0.02  # of a throttled drive's rate: what pauses of the system's clock are too short by
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
@@ -53,7 +54,7 @@ class Row:
 
 
 def measure(args: argparse.Namespace, prefetch: str) -> Row:
-    shape = ModelLayout("SmolLM2-135M", layers=args.layers, query_heads=9, kv_heads=3, head_size=64)
+    shape = replace(SMOLLM2, layers=args.layers)
     options = f"dram={args.dram}&resident={args.resident}&drive={args.drive}&prefetch={prefetch}&io={args.io}"
     rng = np.random.default_rng(0)
     timeline = Timeline()
@@ -61,10 +62,12 @@ def measure(args: argparse.Namespace, prefetch: str) -> Row:
         sequences = [store.add_sequence() for _ in range(args.batch)]
         for layer in range(shape.layers):
             for first in range(0, args.context, 1024):
-                k, v = (_rows(rng, args.batch, 3, min(1024, args.context - first), np.float16) for _ in "kv")
+                k, v = (
+                    _rows(rng, args.batch, shape.kv_heads, min(1024, args.context - first), np.float16) for _ in "kv"
+                )
                 store.append(layer, sequences, k, v)
-        q = _rows(rng, args.batch, 9, 1, np.float32)
-        k, v = (_rows(rng, args.batch, 3, 1, np.float16) for _ in "kv")
+        q = _rows(rng, args.batch, shape.query_heads, 1, np.float32)
+        k, v = (_rows(rng, args.batch, shape.kv_heads, 1, np.float16) for _ in "kv")
 
         def step() -> None:
             for layer in range(shape.layers):
@@ -98,7 +101,7 @@ def measure(args: argparse.Namespace, prefetch: str) -> Row:
 
 
 def _rows(rng: np.random.Generator, batch: int, heads: int, tokens: int, dtype: type[np.generic]) -> np.ndarray:
-    return rng.standard_normal((batch, heads, tokens, 64), np.float32).astype(dtype)
+    return rng.standard_normal((batch, heads, tokens, SMOLLM2.head_size), np.float32).astype(dtype)
 
 
 def _read_rate(drive: str) -> float:
@@ -110,16 +113,16 @@ def _read_rate(drive: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--context", type=int, default=8192)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--cards", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--context", type=whole(), default=8192)
+    parser.add_argument("--batch", type=whole(), default=4)
+    parser.add_argument("--layers", type=whole(), default=4)
+    parser.add_argument("--cards", type=whole(), default=2)
+    parser.add_argument("--steps", type=whole(), default=3)
     parser.add_argument("--dram", default="32M")
     parser.add_argument("--resident", default="0", help="share of card memory for extents that stay")
     parser.add_argument("--io", default="direct", choices=("direct", "buffered"))
     parser.add_argument("--drive", default="read:40M,write:2G,latency:80")
-    parser.add_argument("--host-ms", type=float, default=5.0, help="what the host does between two layers")
+    parser.add_argument("--host-ms", type=number(0), default=5.0, help="what the host does between two layers")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks/streaming.json"))
     args = parser.parse_args()
     rows = [measure(args, prefetch) for prefetch in ("on", "off")]

@@ -15,6 +15,7 @@ import random
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from arguments import whole
 from nearkv.runs import RunAllocator
 from rich.console import Console
 from rich.table import Table
@@ -51,12 +52,12 @@ def churn(heads: tuple[int, ...], operations: int, fill: int, seed: int = 1) -> 
         count = chooser.choice(heads)
         places = []
         for _ in range(1 + chooser.choice([1, 2, 4, 8, 16, 32, 64])):
-            place = runs.take(count)
-            if place is None:
+            found = runs.take(count)
+            if found is None:
                 runs.grow(count)
-                place = runs.take(count)
-            assert place is not None
-            places.append(place)
+                found = runs.take(count)
+            assert found is not None
+            places.append(found)
         sessions.append((count, places))
         used += count * len(places)
         most = max(most, used)
@@ -68,8 +69,8 @@ def churn(heads: tuple[int, ...], operations: int, fill: int, seed: int = 1) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Space of a volume under churn.")
-    parser.add_argument("--operations", type=int, default=5000)
-    parser.add_argument("--fill", type=int, default=2000, help="slots in use")
+    parser.add_argument("--operations", type=whole(), default=5000)
+    parser.add_argument("--fill", type=whole(), default=2000, help="slots in use")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     table = Table("KV heads per session", "sessions", "slots of the file", "most in use", "file / most", "usable")

@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from arguments import number, whole
 from nearkv.device_io import device_bytes, since
 from nearkv.planner.calibration import copy_rate
 from nearkv.rates import above, flag
@@ -133,10 +134,12 @@ def counted_share(path: Path) -> float | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("build/benchmarks"), help="where the file is made")
-    parser.add_argument("--mib", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--mib", type=whole(), default=1024)
+    parser.add_argument("--rounds", type=whole(), default=7)
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks/volume_read.json"))
-    parser.add_argument("--link", type=float, help="GB/s that the drive's link carries; default: of a copy in memory")
+    parser.add_argument(
+        "--link", type=number(0, above=True), help="GB/s that the drive's link carries; default: of a copy in memory"
+    )
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="volume-read-", dir=args.folder) as private:

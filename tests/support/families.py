@@ -93,7 +93,8 @@ def attended(
     rows, d_pad = len(q), padded(q.shape[1])
     o = np.einsum("rbd,b->rd", words[: rows * 3 * d_pad].reshape(rows, 3, d_pad), weight)
     last = words[rows * 3 * d_pad :][: rows * 4].reshape(rows, 4)
-    return o[:, : q.shape[1]] / (last[:, :3] @ weight)[:, None]
+    found: Floats = o[:, : q.shape[1]] / (last[:, :3] @ weight)[:, None]
+    return found
 
 
 def relative_error(
