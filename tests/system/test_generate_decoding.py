@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,16 +13,10 @@ from nearkv.stats import StoreStats
 
 from tests.support.tiny_models import RoundedCache, assert_same, generate, prompt, tiny_model
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CARDS = ["sw_emu:0", "sw_emu:1"]
 END = {"eos_token_id": 96}  # drafting needs an end token; this one does not come
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

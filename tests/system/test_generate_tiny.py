@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,9 @@ from nearkv import NearStorageCache
 from tests.support.attention import attend, config, reference, rows
 from tests.support.tiny_models import CONFIGS, RoundedCache, assert_same, generate, prompt, tiny_model
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CARDS = ["sw_emu:0", "sw_emu:1"]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def near(model: Any) -> NearStorageCache:

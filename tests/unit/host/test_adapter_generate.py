@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,13 +14,7 @@ from transformers import TextStreamer
 from tests.support.fake_store import FakeStore
 from tests.support.tiny_models import CONFIGS, RoundedCache, assert_same, generate, prompt, tiny_model
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def near(model: Any, store: FakeStore | None = None) -> NearStorageCache:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,15 +16,9 @@ from nearkv.errors import UserError
 from tests.support.fake_store import FakeStore
 from tests.support.tiny_models import CONFIGS, RoundedCache, assert_same, generate, prompt, tiny_model
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 WAIT_S = 60
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -136,19 +134,6 @@ def test_direct_io_is_tried_and_leaves_nothing(tmp_path: Path) -> None:
         pytest.skip(f"the file system of {tmp_path} takes no direct I/O: {check.found}")
     assert str(tmp_path) in check.found
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.fixture
-def no_direct_io(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that refuses O_DIRECT, as ramfs does."""
-    real = os.open
-
-    def refuse(path: Any, flags: int, *rest: Any, **named: Any) -> int:
-        if flags & os.O_DIRECT:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
-        return real(path, flags, *rest, **named)
-
-    monkeypatch.setattr(os, "open", refuse)
 
 
 @pytest.mark.parametrize(("options", "optional"), [("", False), ("&io=buffered", True)])

@@ -18,19 +18,6 @@ def check(*urls: str) -> None:
     check_folders([parse_url(url) for url in urls])
 
 
-@pytest.fixture
-def no_direct_io(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that refuses O_DIRECT, as ramfs does."""
-    real = os.open
-
-    def refuse(path: Any, flags: int, *rest: Any, **named: Any) -> int:
-        if flags & os.O_DIRECT:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
-        return real(path, flags, *rest, **named)
-
-    monkeypatch.setattr(os, "open", refuse)
-
-
 def test_good_folders_pass_and_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     check(f"sw_emu:0?ssd={tmp_path}/there&io=buffered", f"sw_emu:1?ssd={tmp_path}/new&io=buffered")
