@@ -50,7 +50,12 @@ def live_rows_max(layout: ModelLayout, spill_units: int) -> int:
 
 def slot_rows(layout: ModelLayout, spill_units: int) -> int:
     """Rows of one slot, in RAM and on the card."""
-    return 2 * live_rows_max(layout, spill_units) + NEW_TOKENS_MAX
+    return slot_rows_of(layout.unit_tokens, spill_units)
+
+
+def slot_rows_of(unit_tokens: int, spill_units: int) -> int:
+    """The same where only a unit is known."""
+    return 2 * (spill_units + 1) * unit_tokens + NEW_TOKENS_MAX
 
 
 class Tail:

@@ -14,12 +14,14 @@ from nearkv.planner.system import (
     HOST_FILES,
     NEAR,
     PLAIN,
+    UNITS,
     Policy,
     System,
     Work,
 )
 from nearkv.planner.traffic import kv_nbytes, offload_read, pair_nbytes, shares, spill_tokens, x_nbytes
 from nearkv.planner.units import human_size
+from nearkv.tail import slot_rows_of
 
 # Assumptions: what a CUDA context and its libraries take, tokens of a prompt that are processed at a time, how full a
 # file system may be, and the smallest staging buffers of a card.
@@ -63,7 +65,8 @@ def place(system: System, work: Work, policy: Policy, alpha: float) -> Places:
     model, host, gpu = work.model, system.host, system.gpu
     weights = model.parameters * 2.0
     activations = activation_nbytes(work)
-    tail = tail_nbytes(work, policy)
+    has_drives = policy.place in (NEAR, PLAIN, HOST_FILES)
+    tail = tail_nbytes(work, policy) if has_drives else 0.0
     kv = kv_nbytes(work, policy, alpha, work.context + work.output)
     in_gpu_kv = kv if policy.place == GPU_ONLY else 0.0
     in_dram_kv = kv if policy.place in (HOST_DRAM, HOST_DRAM_GPU) else 0.0
@@ -93,7 +96,6 @@ def place(system: System, work: Work, policy: Policy, alpha: float) -> Places:
         base_dram = 0.0
     rest = weights - on_gpu
     dram_fixed = host.runtime + base_dram + in_dram_kv + tail
-    has_drives = policy.place in (NEAR, PLAIN, HOST_FILES)
     if policy.weights_on_drives and has_drives:
         in_dram = 0.0
     else:
@@ -127,8 +129,15 @@ def activation_nbytes(work: Work) -> float:
 
 def tail_nbytes(work: Work, policy: Policy) -> float:
     """K and V that wait in host memory until they fill a spill, and one spill under way."""
-    waiting = 2 * spill_tokens(work.model, policy) + work.queries
-    return work.batch * work.model.layers * offload_read(work.model, waiting, policy.element)
+    copies = spill_tokens(work.model, policy) if policy.spill == UNITS else 0
+    return work.batch * work.model.layers * offload_read(work.model, slot_tokens(work, policy) + copies, policy.element)
+
+
+def slot_tokens(work: Work, policy: Policy) -> int:
+    """Tokens of a pair that the write buffer has room for, in host memory and mirrored on a card: what this program
+    takes where it spills one unit at a time; two spills and what is new where another does it."""
+    spill = spill_tokens(work.model, policy)
+    return slot_rows_of(spill, 1) if policy.spill == UNITS else 2 * spill + work.queries
 
 
 def _card_needs(system: System, work: Work, policy: Policy, alpha: float, weights: float, needs: list[Need]) -> float:
@@ -145,7 +154,7 @@ def _card_needs(system: System, work: Work, policy: Policy, alpha: float, weight
     d_tail = (
         max((s.pairs for s in dealt), default=0.0)
         * model.layers
-        * pair_nbytes(model, 2 * spill_tokens(model, policy), policy.element)
+        * pair_nbytes(model, slot_tokens(work, policy), policy.element)
     )
     room = card.memory - d_tail - STAGING_LEAST
     needs.append(Need("card memory", d_tail + STAGING_LEAST, card.memory, "tails and staging buffers"))

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from nearkv.planner.models import ModelShape
+from nearkv.kvstore import KVStore
+from nearkv.layout import ModelLayout
+from nearkv.planner.memory import STAGING_LEAST, tail_nbytes
+from nearkv.planner.models import ModelShape, find_model
 from nearkv.planner.plan import compare, make_plan
 from nearkv.planner.report import verdict
 from nearkv.planner.system import HILOS, IN_GPU, NEARKV, POLICIES, Work
@@ -55,10 +58,10 @@ def test_more_rows_than_a_job_takes_do_not_fit(group: int, drafts: int, most: in
 
 
 def test_what_would_help_helps() -> None:
-    found = plan("opt-175b", 131072, at=system(2))
+    found = plan("opt-175b", 262144, at=system(2), batch=8)
     assert [need.place for need in found.places.needs if not need.fits] == ["each drive"]
     cards = int(found.advice[0].split("about ")[1].split(" cards")[0])
-    assert plan("opt-175b", 131072, at=system(cards)).fits
+    assert plan("opt-175b", 262144, at=system(cards), batch=8).fits
 
 
 def test_pages_that_fit_in_card_memory_are_not_read() -> None:
@@ -72,3 +75,28 @@ def test_advice_on_host_memory_is_about_what_lies_there() -> None:
     small = changed(system(), "host", dram=10e9)
     assert plan(at=small).advice[0].endswith(" of host memory or a smaller batch")
     assert plan(at=small, policy=POLICIES["host-dram"]).advice[0].endswith(" of host memory, or K and V on drives")
+
+
+@pytest.mark.parametrize("model", ["smollm2-135m", "llama-3-8b"])
+def test_tails_take_what_the_store_takes(model: str) -> None:
+    """On cards, and in host memory with the copy of a unit that is being written."""
+    shape = find_model(model)
+    stored = ModelLayout(model, shape.layers, shape.heads, shape.kv_heads, shape.head_size)
+    with KVStore.open(stored, ["sw_emu:0?dram=512M&io=buffered"]) as store:
+        before = store.stats()
+        for _ in range(4):
+            store.add_sequence()
+        after = store.stats()
+        rows = next(iter(store._sequences.values())).tail.rows
+    needs = {need.place: need.used for need in plan(model, 4096, at=system(1), batch=4).places.needs}
+    assert needs["card memory"] - STAGING_LEAST == after.cards[0].dram_nbytes - before.cards[0].dram_nbytes
+    unit = stored.unit_tokens * stored.kv_bytes_per_token
+    assert tail_nbytes(Work(shape, 4096, 4), NEARKV) == 4 * (rows.nbytes + unit)
+
+
+def test_nothing_waits_where_nothing_is_spilled() -> None:
+    base = system()
+    for policy in (POLICIES["host-dram"], IN_GPU):
+        need = next(n for n in plan("llama-3-8b", 1024, policy, base).places.needs if n.place == "host memory")
+        kv = 16 * 1088 * 131072 if policy.name == "host-dram" else 0
+        assert need.used == base.host.runtime + kv
