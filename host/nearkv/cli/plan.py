@@ -144,10 +144,14 @@ def run(question: Question) -> int:
         return _sweep(question, question.sweep)
     q = question
     with output_file(q.trace, "trace file") as trace:
-        plan = make_plan(q.system, q.work, q.policy, q.prices, trace=trace is not None)
+        wanted = trace is not None
+        if q.compare:
+            plans = compare(q.system, q.work, q.policy, q.prices, trace=wanted)
+        else:
+            plans = [make_plan(q.system, q.work, q.policy, q.prices, trace=wanted)]
+        plan = plans[0]
         if trace is not None:
             trace.fill_text(json.dumps(trace_document(plan)) + "\n")
-    plans = [plan, *compare(q.system, q.work, q.policy, q.prices)[1:]] if q.compare else [plan]
     if q.as_json:
         told = document(plan)
         if q.compare:

@@ -136,10 +136,13 @@ def make_plan(system: System, work: Work, policy: Policy, prices: Prices | None 
     )
 
 
-def compare(system: System, work: Work, policy: Policy, prices: Prices | None = None) -> list[Plan]:
-    """The plan and those of all other ways to keep K and V, the given policy first. All get the same work, drafts
-    included."""
-    return [make_plan(system, work, one, prices) for one in [policy, *rivals(policy)]]
+def compare(
+    system: System, work: Work, policy: Policy, prices: Prices | None = None, *, trace: bool = False
+) -> list[Plan]:
+    """The plan and those of all other ways to keep K and V, the given policy first; `trace`: of its step. All get the
+    same work, drafts included."""
+    first = make_plan(system, work, policy, prices, trace=trace)
+    return [first, *(make_plan(system, work, one, prices) for one in rivals(policy))]
 
 
 def rivals(policy: Policy) -> list[Policy]:

@@ -10,7 +10,7 @@ from typing import Any
 from nearkv.planner.hardware import Checked, RowTable, SizeTable
 from nearkv.planner.memory import plain_drives
 from nearkv.planner.plan import Plan, notes
-from nearkv.planner.system import GPU_ONLY, HOST_DRAM, HOST_DRAM_GPU, NEAR
+from nearkv.planner.system import GPU_ONLY, HOST_DRAM, HOST_DRAM_GPU, HOST_FILES, NEAR, PLAIN
 from nearkv.planner.units import COMPUTE, RATE, SIZE, TIME, human_rate, human_size, human_time
 from nearkv.report import Row
 
@@ -111,8 +111,8 @@ def place_name(plan: Plan) -> str:
     names = {
         HOST_DRAM: "host DRAM, CPU attends (FlexGen)",
         HOST_DRAM_GPU: "host DRAM, through the GPU",
-        "host-ssd": "host drives, CPU attends (FlexGen)",
-        "plain-ssd": "host drives, through the GPU",
+        HOST_FILES: "host drives, CPU attends (FlexGen)",
+        PLAIN: "host drives, through the GPU",
         GPU_ONLY: "GPU memory",
     }
     return names.get(plan.policy.place, f"cards ({plan.policy.name})")
