@@ -22,6 +22,7 @@ import torch
 from arguments import whole
 from nearkv import NearStorageCache
 from nearkv.adapters.transformers.micro_batches import MicroBatches
+from nearkv.models.cache_keyword import cache_keyword
 from nearkv.models.loading import load_model
 from torch.profiler import ProfilerActivity, profile
 
@@ -46,12 +47,13 @@ def decode(model: Any, ids: torch.Tensor, new_tokens: int, parts: int) -> tuple[
         MicroBatches(model, cache, parts),
         torch.inference_mode(),
     ):
-        token = model(input_ids=ids, cache=cache, logits_to_keep=1).logits[:, -1].argmax(-1, keepdim=True)
+        held = {cache_keyword(model): cache}
+        token = model(input_ids=ids, logits_to_keep=1, **held).logits[:, -1].argmax(-1, keepdim=True)
         tokens = [token]
         began = time.perf_counter()
         with profile(activities=activities) as profiler:
             for _ in range(new_tokens - 1):
-                token = model(input_ids=token, cache=cache).logits[:, -1].argmax(-1, keepdim=True)
+                token = model(input_ids=token, **held).logits[:, -1].argmax(-1, keepdim=True)
                 tokens.append(token)
             if gpu:
                 torch.cuda.synchronize()

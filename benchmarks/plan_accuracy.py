@@ -24,6 +24,7 @@ sys.path[:0] = [str(ROOT / name) for name in ("host", "driver", "emulation", "."
 
 import torch  # noqa: E402
 from nearkv import NearStorageCache  # noqa: E402
+from nearkv.models.cache_keyword import cache_keyword  # noqa: E402
 from nearkv.models.loading import load_model  # noqa: E402
 from nearkv.planner.calibration import measure  # noqa: E402
 from nearkv.planner.descriptions import write  # noqa: E402
@@ -63,15 +64,15 @@ def step_s(model: Any, contexts: Sequence[int], batch: int) -> Iterator[float]:
     """CPU seconds of a decode step at each context: the lower quartile, as a spill falls into some and what else the
     machine does only adds, through caches that are shared. One cache grows."""
     with torch.inference_mode(), NearStorageCache(model.config, ["sw_emu:0"]) as cache:
-        there = 0
+        there, held = 0, {cache_keyword(model): cache}
         for context in contexts:
             begin = context - STEPS // 2  # of the steps the middle one has `context` tokens before it
             ids = torch.arange(there * batch, begin * batch).reshape(batch, begin - there) * 7919 % 40000 + 100
-            model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            model(input_ids=ids, use_cache=True, logits_to_keep=1, **held)
             times = []
             for _ in range(STEPS):
                 began = time.process_time()
-                model(input_ids=ids[:, :1], past_key_values=cache, use_cache=True)
+                model(input_ids=ids[:, :1], use_cache=True, **held)
                 times.append(time.process_time() - began)
             there = begin + STEPS
             yield quantiles(times, n=4)[0]

@@ -8,7 +8,6 @@ generation settings say. What can be refused is refused before a card is opened.
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -22,6 +21,7 @@ from nearkv.config import DEFAULT_CARDS, DEFAULT_MODEL, DEFAULT_NEW_TOKENS
 from nearkv.device_io import DeviceBytes, device_bytes, since
 from nearkv.errors import UserError
 from nearkv.inputs import Inputs, check_cards, check_context, check_count, check_prompts, tokenize
+from nearkv.models.cache_keyword import cache_keyword
 from nearkv.models.facts import end_tokens, position_limit
 from nearkv.models.loading import LoadedModel, find_model, load_model
 from nearkv.models.runtime import find_device, quiet_transformers, torch_threads
@@ -189,14 +189,9 @@ def _decode(
             max_new_tokens=max_new_tokens,
             do_sample=False,
             streamer=sink,
-            **{_cache_keyword(network): cache, **options},
+            **{cache_keyword(network): cache, **options},
         )
     return sink
-
-
-def _cache_keyword(network: Any) -> str:
-    """transformers renamed it in 5.24 and warns of the old name."""
-    return "cache" if "cache" in inspect.signature(network.forward).parameters else "past_key_values"
 
 
 def _ignore(*_: object) -> None:

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from nearkv.errors import UserError
+from nearkv.models.cache_keyword import cache_keyword
 
 Clock = Callable[[], float]
 BUSY = "the machine is too busy to measure; try again, or take CPU time (--cpu-time)"
@@ -140,11 +141,12 @@ def layer_s(device: str, clock: Clock, card: str | None) -> float:
 
 def _steps(model: Any, cache: Any, torch: Any, device: str, clock: Clock) -> float:
     ids = torch.arange(32, device=device)[None] % 64
-    model(input_ids=ids, past_key_values=cache, use_cache=True)
+    held = {cache_keyword(model): cache}
+    model(input_ids=ids, use_cache=True, **held)
     times = []
     for _ in range(_STEPS):
         began = clock()
-        model(input_ids=ids[:, :1], past_key_values=cache, use_cache=True)
+        model(input_ids=ids[:, :1], use_cache=True, **held)
         _wait(device)
         times.append(clock() - began)
     return median(times) / _LAYERS

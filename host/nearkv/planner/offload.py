@@ -6,6 +6,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from nearkv.layout import ELEMENT_NBYTES
 from nearkv.planner import compute
 from nearkv.planner.lanes import Moments, Steps
 from nearkv.planner.step import CHUNKS, DRAM, GPU, GPU_LINK, HOST, WEIGHTS, Scene, drives_rate
@@ -13,7 +14,6 @@ from nearkv.planner.system import GPU_ONLY, HOST_FILES, PLAIN
 from nearkv.planner.traffic import offload_read
 
 DRIVES = "drives"
-_HALF = 2.0
 
 
 class _OnDrives:
@@ -40,7 +40,7 @@ class HostAttention(_OnDrives):
         host, model, work, gpu = scene.system.host, scene.work.model, scene.work, scene.system.gpu
         nbytes = work.batch * offload_read(model, work.context, scene.policy.element)
         cpu = scene.lane(HOST)
-        rows = work.batch * work.queries * model.head_size * _HALF
+        rows = work.batch * work.queries * model.head_size * ELEMENT_NBYTES
         yield scene.lane(GPU_LINK).use(rows * (model.heads + 2 * model.kv_heads) / gpu.link, "q, k, v")
         if scene.policy.place == HOST_FILES:
             rate = min(drives_rate(scene.system, scene.policy), host.file_rate)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -18,6 +17,7 @@ from transformers.generation.logits_process import (
 
 from nearkv.adapters.transformers.cache import NearStorageCache
 from nearkv.kvstore import KVStore
+from nearkv.models.cache_keyword import cache_keyword
 from nearkv.session.records import Sampling
 
 
@@ -28,9 +28,7 @@ class SequenceNetwork:
         self._model, self._cache, self._store, self._sequence = model, cache, store, sequence
         # A forward or crop has begun and not ended: some layers may hold more than others.
         self._unsettled = False
-        # transformers renamed it in 5.24 and warns of the old name.
-        parameters = inspect.signature(model.forward).parameters
-        self._keyword = "cache" if "cache" in parameters else "past_key_values"
+        self._keyword = cache_keyword(model)
 
     @property
     def cached(self) -> int:
