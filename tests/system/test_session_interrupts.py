@@ -47,6 +47,7 @@ def interrupted(opened: Callable[..., Session], moments: int, seed: int) -> None
         with opened(f"cut {moment}", share=False) as session:
             for before in range(number):
                 _turn(session, before)
+            begun = len(session.tokens)
             last = count[among, number]
             hits = [(chooser.randrange(1, last), 0)]
             hits += [(chooser.randrange(1, max(2, last // 3)), chooser.choice((0, 1, 2, 5, 20, 100))) for _ in range(2)]
@@ -58,13 +59,12 @@ def interrupted(opened: Callable[..., Session], moments: int, seed: int) -> None
                     break
                 except KeyboardInterrupt:
                     pass
-                if not session.unfinished and session._parts.steps.turns > number:
+                if not session.unfinished and len(session.tokens) > begun:
                     break  # it came behind the end of the turn: what is said next is another one
-            if len(session.tokens) < len(tokens) or session.unfinished:
-                if session.unfinished or session._parts.steps.turns == number:
-                    assert _turn(session, number) == wanted[number], told
-                for after in range(number + 1, len(TURNS)):
-                    assert _turn(session, after) == wanted[after], told
+            if session.unfinished or len(session.tokens) == begun:
+                assert _turn(session, number) == wanted[number], told
+            for after in range(number + 1, len(TURNS)):
+                assert _turn(session, after) == wanted[after], told
             assert session.tokens == tokens, told
         with opened(f"cut {moment}", create=False) as session:
             assert session.tokens == tokens, told
