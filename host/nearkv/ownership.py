@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store owns outside Python's memory, and which process may use and release it. Knows nothing of what it is."""
+"""What a store or session owns outside Python's memory, and which process may use and release it. Knows nothing of what
+it is."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from nearkv.errors import UserError
 
 
 class Owner:
-    """The process that opened a store. A fork inherits the object, but neither the threads nor the right to close."""
+    """The process that opened a store or something else, `what` for messages. A fork inherits the object, but neither
+    the threads nor the right to write and close."""
 
-    def __init__(self) -> None:
-        self._pid = os.getpid()
+    def __init__(self, what: str = "store") -> None:
+        self._what, self._pid = what, os.getpid()
 
     @property
     def here(self) -> bool:
@@ -24,8 +26,8 @@ class Owner:
         """UserError in another process."""
         if not self.here:
             raise UserError(
-                f"this store was opened by process {self._pid} and cannot be used in process {os.getpid()}, "
-                "which was forked from it; open a store of its own there"
+                f"this {self._what} was opened by process {self._pid} and cannot be used in process {os.getpid()}, "
+                f"which was forked from it; open a {self._what} of its own there"
             )
 
 

@@ -7,8 +7,9 @@ What a turn is and what is computed again after a crash is in `steps` and `plan`
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +19,7 @@ from nearkv.errors import UserError
 from nearkv.inputs import check_cards, check_context, check_count
 from nearkv.models.loading import find_model, load_model
 from nearkv.models.runtime import find_device, quiet_transformers, torch_threads
+from nearkv.ownership import Owner
 from nearkv.refusals import refusing
 from nearkv.session.folder import DEFAULT_TENANT, SessionFolder
 from nearkv.session.prompts import message_tokens
@@ -40,11 +42,13 @@ OnStage = Callable[[str], None]
 
 
 class Session:
-    """Use `open` or `resume`; a context manager. One process at a time has the volumes of a session open."""
+    """Use `open` or `resume`; a context manager. One process at a time has the volumes of a session open, and in it one
+    call at a time changes the session: another thread's waits for it. Reading waits for none."""
 
     def __init__(self, resources: ExitStack, parts: SessionParts) -> None:
         """Use `open` or `resume`."""
         self._resources, self._parts = resources, parts
+        self._turns, self._owner = threading.RLock(), Owner("session")
 
     @classmethod
     def open(
@@ -115,7 +119,9 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._resources.__exit__(kind, error, trace)
+        if self._owner.here:
+            with self._turns:
+                self._resources.__exit__(kind, error, trace)
 
     @property
     def name(self) -> str:
@@ -147,48 +153,53 @@ class Session:
         on_text: OnText | None = None,
     ) -> SessionReply:
         """A message of the user and the model's reply, of at most `max_new_tokens`. Each new token is in the journal
-        before `on_text` (0, text) hears of it. sampling: default that of the turn before, at first the most probable
-        token. A turn that was cut off stays as it is."""
+        before `on_text` (0, text) hears of it, which may fork the session, but not go on with it, crop or close it.
+        sampling: default that of the turn before, at first the most probable token. A turn that was cut off stays as it
+        is."""
         check_count("max_new_tokens", max_new_tokens, TOKENS_MAX)
         if prefill_chunk is not None:
             check_count("prefill_chunk", prefill_chunk, TOKENS_MAX)
         if sampling is not None and not isinstance(sampling, Sampling):
             raise TypeError(f"sampling is of type {type(sampling).__name__}; it must be a Sampling")
         parts = self._parts
-        before = parts.steps.tokens
-        tokens = message_tokens(parts.tokenizer, prompt, before, parts.ends, chat_template=chat_template)
-        check_context([len(before) + len(tokens)], max_new_tokens, parts.limit)
-        parts.check_quota(len(before) + len(tokens) + max_new_tokens)
-        adopted = parts.begin(tokens)
-        watch = TurnWatch(parts.text_of, on_text)
-        reply = parts.steps.say(
-            tokens,
-            max_new_tokens=max_new_tokens,
-            sampling=sampling,
-            chunk=prefill_chunk or 0,
-            ends=parts.ends,
-            adopted=adopted,
-            on_token=watch.token,
-        )
-        parts.label()
+        with self._changing():
+            before = parts.steps.tokens
+            tokens = message_tokens(parts.tokenizer, prompt, before, parts.ends, chat_template=chat_template)
+            check_context([len(before) + len(tokens)], max_new_tokens, parts.limit)
+            parts.check_quota(len(before) + len(tokens) + max_new_tokens)
+            adopted = parts.begin(tokens)
+            watch = TurnWatch(parts.text_of, on_text)
+            reply = parts.steps.say(
+                tokens,
+                max_new_tokens=max_new_tokens,
+                sampling=sampling,
+                chunk=prefill_chunk or 0,
+                ends=parts.ends,
+                adopted=adopted,
+                on_token=watch.token,
+            )
+            parts.label()
         return watch.reply(reply.tokens, reply.reason, len(tokens) - adopted, adopted)
 
     def go_on(self, *, on_text: OnText | None = None) -> SessionReply:
         """Finishes a turn that was cut off; the reply has all its tokens, `on_text` hears the new ones."""
         parts = self._parts
-        parts.begin(parts.steps.tokens)
-        watch = TurnWatch(parts.text_of, on_text, parts.steps.said)
-        reply = parts.steps.go_on(ends=parts.ends, on_token=watch.token)
-        parts.label()
+        with self._changing():
+            parts.begin(parts.steps.tokens)
+            watch = TurnWatch(parts.text_of, on_text, parts.steps.said)
+            reply = parts.steps.go_on(ends=parts.ends, on_token=watch.token)
+            parts.label()
         return watch.reply(reply.tokens, reply.reason, 0, 0)
 
     def fork(self, name: str) -> None:
         """A new session that has all of this one; from here on each goes its own way. It is not open."""
-        self._parts.fork(name)
+        with self._changing():
+            self._parts.fork(name)
 
     def crop(self, tokens: int) -> None:
         """Drops everything after the first `tokens` tokens, durably."""
-        self._parts.steps.crop(tokens)
+        with self._changing():
+            self._parts.steps.crop(tokens)
 
     def stats(self) -> StoreStats:
         """What was stored, moved and computed since the session was opened."""
@@ -205,8 +216,16 @@ class Session:
         return self._parts.journal.write_nbytes
 
     def close(self) -> None:
-        """What the cards hold is on the volumes when this returns. May be called again."""
-        self._resources.close()
+        """What the cards hold is on the volumes when this returns. May be called again. In a forked process, which owns
+        nothing of it, this does nothing."""
+        if self._owner.here:
+            with self._turns:
+                self._resources.close()
+
+    def _changing(self) -> AbstractContextManager[bool]:
+        """One call at a time, in the process that opened the session."""
+        self._owner.check()
+        return self._turns
 
 
 def _folder(url: CardUrl) -> Path:

@@ -22,6 +22,7 @@ from nearkv_driver.errors import StorageError
 from nearkv_driver.syscalls import Syscalls, SystemCalls
 
 from nearkv.errors import UserError
+from nearkv.ownership import Owner
 from nearkv.session import frames
 from nearkv.session.journal_reading import NBYTES_MAX, Found, judge, read_bytes
 from nearkv.session.record_payloads import MARK, encode
@@ -34,7 +35,8 @@ _log = logging.getLogger(__name__)
 
 
 class Journal:
-    """Use `create` or `open`; a context manager. The caller holds the volume's lock, so nobody else writes.
+    """Use `create` or `open`; a context manager. The caller holds the volume's lock, so nobody else writes; nor does a
+    process that was forked since: to it only the file's number was handed down, not what has become of the file.
 
     `every`: a sync after so many generated tokens; 0: only at the end of a turn. After a failed sync nothing is
     written any more, since what was written before is not known to be stored.
@@ -48,6 +50,7 @@ class Journal:
         self._marked = False
         self._marks = 0  # since it was opened
         self._failed = ""
+        self._owner = Owner("session")
         self.write_nbytes = self.syncs = 0
 
     @classmethod
@@ -148,6 +151,7 @@ class Journal:
 
     def sync(self) -> None:
         """Everything appended is durable when this returns."""
+        self._owner.check()
         if self._failed:
             raise StorageError(self._failed, path=str(self.path))
         try:
@@ -169,7 +173,7 @@ class Journal:
         if fd < 0:
             return
         try:
-            if not self._failed:
+            if self._owner.here and not self._failed:
                 self.settle()
                 self._mark()
         finally:
@@ -190,6 +194,7 @@ class Journal:
             self.sync()
 
     def _put(self, record: Record) -> None:
+        self._owner.check()
         if self._failed:
             raise StorageError(self._failed, path=str(self.path))
         kind, payload = encode(record)

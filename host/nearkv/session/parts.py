@@ -79,7 +79,7 @@ class SessionParts:
             self._stack.push(self._forget_if_refused)
             state = replay([self.header])
         self._stack.enter_context(self.journal)
-        self.steps = SessionSteps(self.journal, state, self._network)
+        self.steps = self._stack.enter_context(SessionSteps(self.journal, state, self._network))
         if sequence is None and self.steps.tokens:
             sequence = self.store.add_sequence(self._sequence_name)
         if sequence is not None:
@@ -130,6 +130,7 @@ class SessionParts:
             self.store.label(self._sequence, self._keys(self.steps.tokens[: self._network.cached]))
 
     def fork(self, name: str) -> None:
+        self.steps.require_open()
         if self.folder.exists(name, self.header.tenant):
             raise UserError(f"there is a session {name!r} already; take another name")
         self.journal.settle()

@@ -7,6 +7,7 @@ before the journal is, and grows before the journal names what came of it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -86,6 +87,8 @@ class SessionSteps:
         """`state` is what the journal held when it was opened."""
         self._journal, self._state, self._network = journal, state, network
         self._taken = journal.records
+        # A record is written and taken as one, whichever thread looks at the tokens meanwhile.
+        self._recording = threading.RLock()
         # K and V must not outlive the tokens that they are of.
         network.guard(journal.settle)
         self._fits = self._in_step = False
@@ -101,20 +104,18 @@ class SessionSteps:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        self._reconcile()
-        return tuple(self._state.tokens)
+        return tuple(self._reconciled().tokens)
 
     @property
     def turns(self) -> int:
         """Turns that have ended."""
-        self._reconcile()
-        return self._state.turns
+        return self._reconciled().turns
 
     @property
     def said(self) -> tuple[int, ...]:
         """Tokens that the turn under way has given so far."""
-        self._reconcile()
-        return tuple(self._state.tokens[len(self._state.tokens) - self._state.generated :])
+        state = self._reconciled()
+        return tuple(state.tokens[state.prompt_end :]) if state.generated else ()
 
     @property
     def untouched(self) -> bool:
@@ -124,8 +125,8 @@ class SessionSteps:
     @property
     def unfinished(self) -> Turn | None:
         """The turn that was under way when the session was last closed or cut off, if its prompt is known."""
-        self._reconcile()
-        return self._state.turn if self._state.prompt_end else None
+        state = self._reconciled()
+        return state.turn if state.prompt_end else None
 
     def restore(self) -> Restored:
         """Brings the cache to where the journal is, computing again what is missing in the pieces it was computed in.
@@ -157,9 +158,10 @@ class SessionSteps:
         """A turn: the tokens of `prompt`, then up to `max_new_tokens` new ones, the last perhaps one of `ends`.
 
         A turn that is still under way is ended as it is. `adopted`: in an empty session, so many of the prompt's tokens
-        have K and V in the cache already. `on_token` is called when a token is in the journal.
+        have K and V in the cache already. `on_token` is called when a token is in the journal; it may look at the
+        session, but not go on with it, crop or close it.
         """
-        self._require_open()
+        self.require_open()
         turn = Turn(sampling or self._state.last_sampling, max_new_tokens, chunk)
         tokens = tuple(check_ids(prompt, "the prompt has the token"))
         if not tokens:
@@ -196,7 +198,11 @@ class SessionSteps:
             self._write(Token(token))
             self._in_step = True
             if on_token is not None:
+                count = len(state.tokens)
                 on_token(token)
+                self.require_open()
+                if self._state is not state or state.turn is not turn or len(state.tokens) != count:
+                    raise UserError("what was called with a token changed the session; the turn was still under way")
         reply = Reply(tuple(state.tokens[state.prompt_end :]), reason)
         self._write(TurnEnd(reason))
         return reply
@@ -238,25 +244,29 @@ class SessionSteps:
         return "length" if state.generated >= turn.max_new_tokens else None
 
     def _write(self, record: Record) -> None:
-        self._journal.append(record)
-        self._state.take(record)  # no record that this refuses may come here: the journal would hold it for good
-        self._taken += 1
+        with self._recording:
+            self._journal.append(record)
+            self._state.take(record)  # no record that this refuses may come here: the journal would hold it for good
+            self._taken += 1
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """UserError for a session that was closed."""
         if self._closed:
             raise UserError("the session is closed; open it again")
-        self._reconcile()
+        self._reconciled()
 
-    def _reconcile(self) -> None:
+    def _reconciled(self) -> SessionState:
         """Ctrl-C may fall between a record's write and its being taken: then the journal is right."""
-        if self._taken != self._journal.records and not self._journal.failed:
-            self._state, self._in_step = read_journal(self._journal.path).state, False
-            self._taken = self._journal.records
+        with self._recording:
+            if self._taken != self._journal.records and not self._journal.failed:
+                self._state, self._in_step = read_journal(self._journal.path).state, False
+                self._taken = self._journal.records
+            return self._state
 
     def _require_fit(self, tokens: Sequence[int] | None = None) -> None:
         """JournalMisfit, before anything is changed, where the cache is of other tokens than the journal (or `tokens`,
         that the journal has next)."""
-        self._require_open()
+        self.require_open()
         if not self._fits:
             check_fit(self._journal.path, self._network.held, self._state.tokens if tokens is None else tokens)
             self._fits = True

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -328,3 +330,62 @@ def test_a_turn_that_the_journal_may_have_no_room_for_is_not_begun(
         assert path.read_bytes() == before
         reply = session.say([1, 2, 3], max_new_tokens=50)
         assert len(reply.tokens) == 50
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda session: session.crop(2),
+        lambda session: session.say([5], max_new_tokens=2),
+        lambda session: session.go_on(),
+        lambda session: session.close(),
+    ],
+    ids=["crop", "say", "go on", "close"],
+)
+def test_who_hears_of_a_token_may_not_change_the_session(
+    tmp_path: Path, call: Callable[[SessionSteps], object]
+) -> None:
+    """The turn is refused to go on, and what the call did holds: a token at the wrong place would spoil the journal."""
+    path, medium = tmp_path / "a.journal", Medium()
+    session, _ = _opened(path, medium)
+    heard = []
+
+    def change(token: int) -> None:
+        heard.append(token)
+        if len(heard) == 3:
+            call(session)
+
+    with session, pytest.raises(UserError, match=r"changed the session|is closed"):
+        session.say([1, 2, 3], max_new_tokens=9, on_token=change)
+    tokens = session.tokens
+    again, _ = _opened(path, medium)
+    with again:
+        assert again.tokens == tokens
+        assert len(again.say([4], max_new_tokens=3).tokens) == 3
+
+
+def test_another_thread_may_look_while_a_token_is_written(tmp_path: Path) -> None:
+    """It waits for the record to be whole, and the turn does not see it."""
+    [wanted] = _straight(tmp_path / "a.journal", Sampling(), [[1, 2, 3]])
+    seen: list[tuple[int, ...]] = []
+    looking: list[threading.Thread] = []
+
+    class Looked(SystemCalls):
+        syncs = 0
+
+        def fdatasync(self, fd: int) -> None:
+            self.syncs += 1
+            super().fdatasync(fd)
+            if self.syncs == 6:
+                looking.append(threading.Thread(target=lambda: seen.append(session.tokens)))
+                looking[0].start()
+                looking[0].join(timeout=0.2)  # without waiting for the record it is through by then
+
+    Journal.create(tmp_path / "b.journal", HEADER).close()
+    journal, found = Journal.open(tmp_path / "b.journal", syscalls=Looked())
+    session = SessionSteps(journal, found.state, FakeNetwork(Medium()))
+    with session:
+        assert session.say([1, 2, 3], max_new_tokens=9, chunk=3).tokens == wanted
+    looking[0].join()
+    assert seen == [session.tokens[: len(seen[0])]]
+    assert len(seen[0]) > 3
