@@ -202,6 +202,7 @@ class CardStore:
             bad = np.argwhere(found != self.crcs_of(group, layer, piece))
             if len(bad):
                 head, page, kind = bad[0]
+                page += piece.first // self.layout.unit_tokens * self.layout.unit_pages
                 where = (
                     f"layer {layer}, KV head {sequence.heads[head]}, {'KV'[kind]}, extent {piece.extent}, page {page}"
                 )
