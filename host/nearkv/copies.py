@@ -102,6 +102,8 @@ def _longest(
     """(extents, whose); (0, "") where no sequence has any."""
     for count in range(len(keys), 0, -1):
         for name in _named(cards, count - 1, keys[count - 1]):
+            if not _whole(cards, layout, name):
+                continue  # a crash, or an older copy of a volume, left some of its KV heads only
             if _of_these(cards, name, count * layout.extent_tokens, tokens):
                 return count, name
             _log.warning("sequence %r has the key of a prefix that its rows are not of; they are not shared", name)
@@ -113,6 +115,12 @@ def _named(cards: Sequence[CardStore], extent: int, key: bytes) -> list[str]:
     found = [(card, set(card.volume.index.with_key(extent, key))) for card in cards]
     names = sorted(set().union(*(names for _, names in found)))
     return [n for n in names if all(n in have or card.volume.index.find(n) is None for card, have in found)]
+
+
+def _whole(cards: Sequence[CardStore], layout: ModelLayout, name: str) -> bool:
+    """Whether the cards together have all KV heads of the sequence."""
+    records = [record for card in cards if (record := card.volume.index.find(name)) is not None]
+    return sorted(head for record in records for head in record.heads) == list(range(layout.kv_heads))
 
 
 def _of_these(cards: Sequence[CardStore], name: str, count: int, tokens: Sequence[int]) -> bool:

@@ -12,7 +12,7 @@ from nearkv.scrub import Scrubber
 from nearkv.session.chat import Session
 from nearkv.session.fit import JournalMisfit
 from nearkv.session.folder import SessionFolder
-from nearkv.volume_errors import VolumeDamaged
+from nearkv.volume_errors import PageMismatch, VolumeDamaged
 from nearkv_driver.errors import DriverError
 
 from tests.support.tiny_sessions import WORDS, command
@@ -82,6 +82,23 @@ def test_a_bad_last_page_is_computed_again_and_told(opened: Callable[..., Sessio
         assert "differs from its checksum" in session.restored.reason
         assert session.say("on", max_new_tokens=9, chat_template=False).tokens == wanted
     assert command(tmp_path, "sessions", "verify", "trip")[0] == 0
+
+
+def test_a_prefix_whose_last_page_is_bad_is_told_and_computed(opened: Callable[..., Session], tmp_path: Path) -> None:
+    """A session that would begin with another one's pages says that it cannot, and its turn goes on without them."""
+    with opened() as session:
+        wanted = session.say(WORDS * 2, max_new_tokens=9, chat_template=False).tokens
+    with Scrubber(tmp_path / "card1") as scrubber:
+        record, layout = scrubber.record(f"session:{header_of(tmp_path, 'trip')}"), scrubber.layout
+        assert record is not None
+        place = record.groups[0].slot * layout.slot_nbytes + (layout.extent_units - 1) * layout.unit_nbytes
+    with (tmp_path / "card1" / "data-000000.pages").open("r+b") as file:
+        file.seek(place)
+        file.write(bytes(4096))
+    with opened("other") as session:
+        with pytest.raises(PageMismatch, match=r"128 tokens .* are damaged.*page 3: differs"):
+            session.say(WORDS * 2, max_new_tokens=9, chat_template=False)
+        assert session.go_on().tokens == wanted
 
 
 def test_a_damaged_journal_is_told_and_cut_when_asked(opened: Callable[..., Session], tmp_path: Path) -> None:
@@ -202,3 +219,13 @@ def test_a_session_of_which_a_crash_left_some_heads_is_computed_again(
         assert "lacks KV heads" in session.restored.reason
         assert session.say("on", max_new_tokens=9, chat_template=False).tokens == wanted
     assert command(tmp_path, "sessions", "verify")[0] == 0
+
+
+def test_a_prefix_of_which_a_crash_left_some_heads_is_not_shared(opened: Callable[..., Session]) -> None:
+    with opened() as session:
+        wanted = session.say(WORDS * 2, max_new_tokens=9, chat_template=False).tokens
+        name = f"session:{session._parts.header.session}"
+    with opened("other") as session:
+        copies.remove(session._parts.store._cards[1].volume, name)
+        reply = session.say(WORDS * 2, max_new_tokens=9, chat_template=False)
+    assert (reply.shared_tokens, reply.tokens) == (0, wanted)

@@ -31,6 +31,7 @@ from nearkv.session.repair import open_fitting
 from nearkv.session.sequences import drop_orphans, undone
 from nearkv.session.state import replay
 from nearkv.session.steps import Network, Restored, SessionSteps
+from nearkv.volume_errors import PageMismatch
 
 if TYPE_CHECKING:
     from nearkv.timeline import Timeline
@@ -117,6 +118,12 @@ class SessionParts:
                     self.store.delete(name)
                 sequence = self.store.add_sequence(name, keys=some, tokens=prompt)
             self._adopt(sequence)
+            if (info := self.store.info(sequence)).tokens < shared:
+                raise PageMismatch(
+                    f"K and V of {shared} tokens that another session has stored are damaged, and the session begins "
+                    f"without them; finish its turn, which computes them ({info.reason})",
+                    path=str(self.folder.path_of(self.header.name, self.header.tenant)),
+                )
 
         return self._network.later(self.store.shared(keys, prompt), make)
 
@@ -235,5 +242,4 @@ class LaterNetwork:
                 raise RuntimeError("the session has no cache yet")
             self._make(self._begins)
         assert self._inner is not None
-        assert self._inner.cached >= self._begins  # nobody else has the volumes meanwhile
         return self._inner
