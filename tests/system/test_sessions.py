@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from nearkv.errors import UserError
 from nearkv.generate import generate
 from nearkv.kvstore import KVStore
+from nearkv.models.fingerprint import weights_fingerprint
 from nearkv.session.chat import Session
 from nearkv.session.records import Sampling
 from nearkv.session.store_folders import StoreFolders
@@ -259,10 +262,44 @@ def test_other_weights_of_the_same_name_are_refused_and_share_nothing(
     (tmp_path / "other").mkdir()
     other = tiny_folder(tmp_path / "other" / "tiny", seed=8)
     for name in ("trip", "forked"):
-        with pytest.raises(UserError, match=f"'{name}' was made with other weights that are named 'tiny' too"):
+        with pytest.raises(
+            UserError, match=f"'{name}' was made with other weights of a model that is named 'tiny' too"
+        ):
             opened(name, model=other)
     with opened("new", model=other) as session:
         reply = session.say(WORDS * 2, max_new_tokens=5, chat_template=False)
     assert (reply.shared_tokens, reply.tokens == mine.tokens) == (0, False)
     with opened("again") as session:
         assert session.say(WORDS * 2, max_new_tokens=5, chat_template=False).shared_tokens == 128
+
+
+def test_other_settings_with_the_same_weights_are_refused_and_share_nothing(
+    opened: Callable[..., Session], model: Path, tmp_path: Path
+) -> None:
+    """As where a model's maker mends its configuration: K of other rotations is K of another model."""
+    with opened() as session:
+        session.say(WORDS * 2, max_new_tokens=5, chat_template=False)
+    other = tmp_path / "other" / "tiny"
+    shutil.copytree(model, other)
+    config = json.loads((other / "config.json").read_text())
+    config["rope_parameters"]["rope_theta"] = 500000.0
+    (other / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="'trip' was made with other settings"):
+        opened(model=other)
+    with opened("new", model=other) as session:
+        assert session.say(WORDS * 2, max_new_tokens=5, chat_template=False).shared_tokens == 0
+
+
+def test_a_session_that_records_the_weights_alone_goes_on_and_shares_with_none_that_records_more(
+    opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As earlier versions made them."""
+    with monkeypatch.context() as patched:
+        patched.setattr("nearkv.session.parts.model_fingerprint", weights_fingerprint)
+        with opened() as session:
+            session.say(WORDS * 2, max_new_tokens=5, chat_template=False)
+    with opened(create=False) as session:
+        assert session.restored.recomputed == 0
+        session.say("on", max_new_tokens=5, chat_template=False)
+    with opened("new") as session:
+        assert session.say(WORDS * 2, max_new_tokens=5, chat_template=False).shared_tokens == 0

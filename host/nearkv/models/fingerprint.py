@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells one model's weights from another's of the same name and shape. Reads a sample of them, changes nothing."""
+"""Tells one model from another of the same name and shape. Reads a sample of its weights, changes nothing."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -11,14 +13,70 @@ import torch
 # Enough that training, merging an adapter, or quantizing again shows in every tensor that it changed.
 _SAMPLES = 1024
 
+# What of a configuration decides K and V beside weights and the rotation of positions, as transformers names it.
+_FIELDS = (
+    "rms_norm_eps",
+    "layer_norm_eps",
+    "layer_norm_epsilon",
+    "hidden_act",
+    "hidden_activation",
+    "activation_function",
+    "sliding_window",
+    "layer_types",
+    "attn_logit_softcapping",
+    "query_pre_attn_scalar",
+    "attention_multiplier",
+    "residual_multiplier",
+    "embedding_multiplier",
+    "use_parallel_residual",
+    "do_layer_norm_before",
+)
+_WEIGHTS_DIGITS = 32
+
+
+def model_fingerprint(model: Any) -> str:
+    """48 hexadecimal digits: those of the weights, then 16 of what else K and V depend on."""
+    return weights_fingerprint(model) + _config_fingerprint(model)
+
+
+def difference(recorded: str, here: str) -> str:
+    """In which way the model `here` is another one than the `recorded` one; empty where nothing shows that it is. The
+    first fingerprints have the weights' part alone."""
+    if recorded[:_WEIGHTS_DIGITS] != here[:_WEIGHTS_DIGITS]:
+        return "weights"
+    others = recorded[_WEIGHTS_DIGITS:]
+    return (
+        "settings (of positions, norms, windows or activations)" if others not in ("", here[_WEIGHTS_DIGITS:]) else ""
+    )
+
 
 def weights_fingerprint(model: Any) -> str:
     """32 hexadecimal digits: of names, shapes and evenly spaced values of all parameters, whatever device and type they
     are held in as long as the type holds them exactly. A change of few single values may go unseen."""
-    digest = blake2b(digest_size=16)
+    digest = blake2b(digest_size=_WEIGHTS_DIGITS // 2)
     for name, weight in sorted(model.named_parameters()):
         digest.update(f"{name} {tuple(weight.shape)}\n".encode())
         values = weight.detach().reshape(-1)
         sample = values[:: max(1, values.numel() // _SAMPLES)]
         digest.update(sample.to("cpu", torch.float32).contiguous().numpy().astype("<f4").tobytes())
     return digest.hexdigest()
+
+
+def _config_fingerprint(model: Any) -> str:
+    """A later transformers may know more fields and call modules by other names, and is to give the same."""
+    config = model.config.get_text_config(decoder=True)
+    fields = {name: getattr(config, name, None) for name in _FIELDS}
+    known = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in fields.items()}
+    known = {name: value for name, value in known.items() if value is not None}
+    return blake2b(json.dumps([known, sorted(set(_rotations(model)))]).encode(), digest_size=8).hexdigest()
+
+
+def _rotations(model: Any) -> Iterator[str]:
+    """How the model rotates positions: frequencies and factors. With three digits, since systems differ in the last."""
+    for name, value in model.named_buffers():
+        if name.endswith("inv_freq"):
+            yield " ".join(f"{frequency:.3g}" for frequency in value.float().tolist())
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if name.endswith("attention_scaling") and isinstance(value, (int, float)):
+                yield f"factor {value:.3g}"

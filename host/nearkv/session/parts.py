@@ -21,7 +21,7 @@ from nearkv.adapters.transformers.support import check_config
 from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
 from nearkv.models.facts import end_tokens, position_limit
-from nearkv.models.fingerprint import weights_fingerprint
+from nearkv.models.fingerprint import difference, model_fingerprint
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
 from nearkv.session.journal_reading import Found
 from nearkv.session.keys import extent_keys
@@ -46,7 +46,7 @@ class SessionParts:
         self.model, self.tokenizer, self.share = loaded.model, loaded.tokenizer, share
         self.layout = check_config(loaded.model.config.get_text_config(decoder=True), loaded.name).layout
         self.limit = position_limit(loaded.model.config)
-        self.weights = weights_fingerprint(loaded.model)
+        self.weights = model_fingerprint(loaded.model)
         self.ends = end_tokens(loaded.model, loaded.tokenizer)
         self.store: KVStore = stack.enter_context(KVStore.open(self.layout, urls, timeline=timeline))
         self.folder = SessionFolder(folder)
@@ -155,7 +155,8 @@ class SessionParts:
         return text
 
     def _keys(self, tokens: Sequence[int]) -> list[bytes]:
-        return extent_keys(self.layout, self.folder.salt(self.header.tenant), tokens, self.weights)
+        # With what the session records: what an old one does not know must not be shared as if it were known.
+        return extent_keys(self.layout, self.folder.salt(self.header.tenant), tokens, self.header.weights)
 
     @property
     def _sequence_name(self) -> str:
@@ -177,10 +178,10 @@ class SessionParts:
         assert header is not None  # read_journal refuses a journal without one
         if header.model != self.layout.model:
             raise UserError(f"session {header.name!r} is of model {header.model!r}; this is {self.layout.model!r}")
-        if header.weights not in ("", self.weights):
+        if header.weights and (other := difference(header.weights, self.weights)):
             raise UserError(
-                f"session {header.name!r} was made with other weights that are named {header.model!r} too "
-                f"({header.weights[:8]}; these are {self.weights[:8]}); its K and V do not fit these"
+                f"session {header.name!r} was made with other {other} of a model that is named {header.model!r} too "
+                f"({header.weights}; this is {self.weights}); its K and V do not fit this one"
             )
         known = self.model.get_input_embeddings().num_embeddings
         if (odd := max(found.state.tokens, default=0)) >= known:
