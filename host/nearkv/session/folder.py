@@ -139,8 +139,10 @@ class SessionFolder:
         return salt
 
     def entries(self, tenant: str | None = None) -> Iterator[Entry]:
-        """All journals, by name, damaged ones (whose tenant is not known) last."""
-        entries = [_entry(path) for path in self._files(SUFFIX)]
+        """All journals, by name, damaged ones (whose tenant is not known) last. One that another process removes
+        meanwhile is none."""
+        found = [_entry(path) for path in self._files(SUFFIX)]
+        entries = [entry for entry in found if entry.found is not None or os.path.lexists(entry.path)]
         mine = [e for e in entries if e.found is None or tenant in (None, _header(e.found).tenant)]
         yield from sorted(mine, key=lambda e: (e.found is None, _header(e.found).name if e.found else ""))
 

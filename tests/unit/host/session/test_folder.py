@@ -81,3 +81,23 @@ def test_k_and_v_go_only_where_every_header_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "sessions" / "b.journal").write_bytes(b"")
     drop_orphans(folder, names, gone.append)
     assert gone == ["session:feed"]
+
+
+def test_a_session_that_is_removed_meanwhile_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor told as damaged. A link to a journal that is not there now is."""
+    folder = SessionFolder(tmp_path)
+    for name in ("a", "b"):
+        folder.create(name, "m")[0].close()
+    (folder.path / "dead.journal").symlink_to(tmp_path / "nowhere")
+    read = os.open
+
+    def removed(path: str, *values: int, **named: int) -> int:
+        if str(path) == str(folder.path_of("a")):
+            folder.path_of("a").unlink()
+        return read(path, *values, **named)
+
+    monkeypatch.setattr(os, "open", removed)
+    found = list(folder.entries())
+    assert not folder.exists("a")
+    assert [entry.path.name for entry in found] == [folder.path_of("b").name, "dead.journal"]
+    assert [bool(entry.error) for entry in found] == [False, True]
