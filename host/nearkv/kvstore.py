@@ -38,7 +38,7 @@ from nearkv.stats import StoreStats
 from nearkv.store_calls import Halves, StoreCalls
 from nearkv.tail import WriteBuffer
 from nearkv.timeline import Timeline
-from nearkv.token_ids import check_ids
+from nearkv.token_ids import Ids, check_ids
 from nearkv.whole_calls import WholeCalls, whole
 from nearkv.writer import Writer
 
@@ -191,6 +191,12 @@ class KVStore:
     def used_nbytes(self, name: str) -> int:
         """What a named sequence takes on all volumes as of its last flush; shared pages count in full."""
         return self._named.used_nbytes(name)
+
+    def recorded_ids(self, name: str) -> tuple[Ids, ...]:
+        """Which tokens the rows of a named sequence are of that is not open, as each volume with some of it has them:
+        opening it drops what they do not all have."""
+        self._owner.check()
+        return tuple(r.ids for card in self._cards if (r := card.volume.index.find(name)) is not None)
 
     @whole
     def delete(self, name: str) -> None:

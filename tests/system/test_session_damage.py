@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from nearkv import copies
+from nearkv.cli.entry import main
 from nearkv.scrub import Scrubber
 from nearkv.session.chat import Session
 from nearkv.session.fit import JournalMisfit
@@ -15,7 +17,8 @@ from nearkv.session.folder import SessionFolder
 from nearkv.volume_errors import PageMismatch, VolumeDamaged
 from nearkv_driver.errors import DriverError
 
-from tests.support.tiny_sessions import WORDS, command
+from tests.support.stored_sessions import arguments
+from tests.support.tiny_sessions import WORDS, cards, command
 
 
 def header_of(folder: Path, name: str) -> str:
@@ -229,3 +232,37 @@ def test_a_prefix_of_which_a_crash_left_some_heads_is_not_shared(opened: Callabl
         copies.remove(session._parts.store._cards[1].volume, name)
         reply = session.say(WORDS * 2, max_new_tokens=9, chat_template=False)
     assert (reply.shared_tokens, reply.tokens) == (0, wanted)
+
+
+def test_an_older_copy_of_one_card_is_told_and_changes_nothing(
+    opened: Callable[..., Session], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The other card's rows are of tokens that the older card's journal lacks. Its newer copy back, all is there."""
+    card, old, new = (tmp_path / name for name in ("card0", "old", "new"))
+    given = arguments(cards(tmp_path))
+    with opened() as session:
+        session.say(WORDS, max_new_tokens=20, chat_template=False)
+        before = len(session.tokens)
+    shutil.copytree(card, old)
+    with opened() as session:
+        session.say("on", max_new_tokens=60, chat_template=False)
+        tokens = session.tokens
+    card.rename(new)
+    shutil.copytree(old, card)
+    text = f"K and V of {len(tokens) - 1} tokens, the journal has {before} tokens, and only the first {before} are"
+    for _ in range(2):
+        with pytest.raises(JournalMisfit, match=text):
+            opened(create=False)
+    assert main(["sessions", "verify", *given]) == 1
+    assert text in capfd.readouterr().out
+    shutil.rmtree(card)
+    new.rename(card)
+    with opened(create=False) as session:
+        assert (session.tokens, session.restored.recomputed) == (tokens, 0)
+    shutil.rmtree(card)
+    old.rename(card)
+    assert main(["sessions", "verify", "trip", "--repair", "drop", *given]) == 0
+    assert f"K and V of {len(tokens) - 1 - before} that" in capfd.readouterr().out
+    with opened(create=False) as session:
+        assert session.tokens == tokens[:before]
+        assert session.restored.recomputed <= 1

@@ -25,17 +25,17 @@ REPAIRS = ("recompute", "drop")
 def open_fitting(store: KVStore, path: Path, found: Found) -> tuple[int | None, str]:
     """The open sequence of the session whose journal is at `path`; None where it has none, as `sequences.open_whole`.
 
-    Called before a torn end of the journal is cut off: JournalMisfit, and nothing changed, where the rows are of other
-    tokens than the journal's. Where nobody knows of which they are, and a crop may be among what is torn off, they are
-    dropped.
+    Called before a torn end of the journal is cut off: JournalMisfit, and nothing changed, where the rows that a volume
+    has are of other tokens than the journal's. Where nobody knows of which they are, and a crop may be among what is
+    torn off, they are dropped.
     """
+    for held in store.recorded_ids(SEQUENCE_PREFIX + _session(found)):
+        check_fit(path, held, found.state.tokens)
     sequence, incomplete = open_whole(store, _session(found))
     if sequence is None:
         return None, incomplete
     try:
-        held = store.token_ids(sequence)
-        check_fit(path, held, found.state.tokens)
-        if doubtful(found.torn_nbytes) and None in held:
+        if doubtful(found.torn_nbytes) and None in store.token_ids(sequence):
             store.crop(sequence, 0)
     except BaseException:
         store.free(sequence)
@@ -48,15 +48,15 @@ def drop_misfit(store: KVStore, found: Found) -> int:
 
     All of them where the journal lost records and it is not known of which tokens they are.
     """
+    found_ids = store.recorded_ids(SEQUENCE_PREFIX + _session(found))
+    unsure = doubtful(found.torn_nbytes) and any(None in held for held in found_ids)
+    keep = [0 if unsure else fitting(held, found.state.tokens) for held in found_ids]
     sequence, _ = open_whole(store, _session(found))
-    if sequence is None:
-        return 0
-    held = store.token_ids(sequence)
-    keep = 0 if doubtful(found.torn_nbytes) and None in held else fitting(held, found.state.tokens)
-    if keep < len(held):
-        store.crop(sequence, keep)
-    store.free(sequence)
-    return len(held) - keep
+    if sequence is not None:
+        if store.length(sequence) > min(keep):
+            store.crop(sequence, min(keep))
+        store.free(sequence)
+    return max((len(held) - kept for held, kept in zip(found_ids, keep, strict=True)), default=0)
 
 
 def _session(found: Found) -> str:

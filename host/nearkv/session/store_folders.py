@@ -28,6 +28,7 @@ from nearkv.token_ids import Ids, agreed
 from nearkv.volume import Volume
 from nearkv.volume_errors import VolumeOutdated
 from nearkv.volume_identity import FORMAT, VolumeIdentity, read_identity
+from nearkv.volume_records import SequenceRecord
 
 OnRead = Callable[[int], None]
 
@@ -90,12 +91,7 @@ class StoreFolders:
 
     def held(self, session: str) -> Ids:
         """The tokens of which the volumes hold rows of all KV heads."""
-        found = [scrubber.record(SEQUENCE_PREFIX + session) for scrubber in self._opened()]
-        records = [record for record in found if record is not None]
-        # A crash between two cards leaves some heads only: no token is whole then.
-        if sorted(head for record in records for head in record.heads) != list(range(self.layout.kv_heads)):
-            return []
-        return agreed([record.ids for record in records])
+        return self._common(self._records(session))
 
     def nbytes(self, session: str) -> int:
         """What `verify` will read."""
@@ -160,20 +156,32 @@ class StoreFolders:
             misfit=misfit,
         )
 
-    def _fit(self, path: Path, session: str, found: Found) -> tuple[int, str]:
-        """How many rows are of the journal's tokens, and why that is not all of them.
+    def _records(self, session: str) -> list[SequenceRecord]:
+        """Of the volumes that have some of the session."""
+        found = [scrubber.record(SEQUENCE_PREFIX + session) for scrubber in self._opened()]
+        return [record for record in found if record is not None]
 
-        Where the session is in use, journal and index may be of two moments: what does not fit counts if it is so too
-        with the journal as it is now, and the index the same before and after.
+    def _common(self, records: Sequence[SequenceRecord]) -> Ids:
+        # A crash between two cards leaves some heads only: no token is whole then.
+        if sorted(head for record in records for head in record.heads) != list(range(self.layout.kv_heads)):
+            return []
+        return agreed([record.ids for record in records])
+
+    def _fit(self, path: Path, session: str, found: Found) -> tuple[int, str]:
+        """How many rows are of the journal's tokens, and why those of one of the volumes are not all of them.
+
+        Where the session is in use, journal and indexes may be of several moments: what does not fit counts if it is so
+        too with the journal as it is now, and the indexes the same before and after.
         """
-        held, tokens = self.held(session), found.state.tokens
-        while (alike := fitting(held, tokens)) < len(held):
-            before = held
-            tokens, held = read_journal(path).state.tokens, self.held(session)
-            if held == before:
-                alike = fitting(held, tokens)
-                return alike, misfit_text(len(held), len(tokens), alike) if alike < len(held) else ""
-        return alike, ""
+        records, tokens = self._records(session), found.state.tokens
+        while odd := [r.ids for r in records if fitting(r.ids, tokens) < len(r.ids)]:
+            before = records
+            tokens, records = read_journal(path).state.tokens, self._records(session)
+            if [r.ids for r in records] == [r.ids for r in before]:
+                odd = [r.ids for r in records if fitting(r.ids, tokens) < len(r.ids)]
+                text = misfit_text(len(odd[0]), len(tokens), fitting(odd[0], tokens)) if odd else ""
+                return fitting(self._common(records), tokens), text
+        return fitting(self._common(records), tokens), ""
 
     def _opened(self) -> list[Scrubber]:
         if not self._scrubbers:
