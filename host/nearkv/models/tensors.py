@@ -39,6 +39,7 @@ class TensorFile:
     def __init__(self, path: Path) -> None:
         from safetensors import SafetensorError, safe_open
 
+        self._path = path
         try:
             if path.exists() and not path.is_file():  # the library would wait for a pipe
                 raise UserError(f"{path} is no regular file")
@@ -60,7 +61,13 @@ class TensorFile:
         return set(self._file.keys())
 
     def tensor(self, name: str) -> NDArray[Any]:
-        return np.asarray(self._file.get_tensor(name))
+        """UserError for one of a type that NumPy does not have, such as bfloat16."""
+        from safetensors import SafetensorError
+
+        try:
+            return np.asarray(self._file.get_tensor(name))
+        except (TypeError, AttributeError, OSError, SafetensorError) as error:
+            raise UserError(f"{self._path}: {name} cannot be read: {one_line(error)}") from error
 
     def close(self) -> None:
         self._file.__exit__(None, None, None)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session as one file, in the safetensors format: its journal and, as far as they are stored, K and V of each layer.
 
-The file is read as something a stranger made: every name, shape and value is checked before anything is stored.
+The file is read as something a stranger made: every name, shape and value is checked. Each array has a checksum among
+the facts, for a file that went through other hands and media.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from nearkv_driver.checksum import crc32c
 from nearkv_driver.errors import StorageError
 from numpy.typing import NDArray
 
@@ -32,7 +34,10 @@ from nearkv.session.store_folders import StoreFolders
 from nearkv.volume_errors import PageMismatch
 
 FORMAT = "nearkv-session"
-VERSION = "1"
+VERSION = "2"
+# The first version has no checksums; it is read as it is.
+_UNSEALED = "1"
+_SEAL = "crc32c."
 _EXPORT_TRIES = 5
 _FACTS = ("model", "layers", "kv_heads", "head_size", "dtype")
 
@@ -51,6 +56,7 @@ def export_session(folders: StoreFolders, name: str, tenant: str, path: Path, on
         if told is not None:
             tokens, tensors = told
             facts = {"format": FORMAT, "version": VERSION, "tokens": str(tokens), **_facts(folders.layout)}
+            facts |= {_SEAL + name: _checksum(array) for name, array in tensors.items()}
             save_tensors(tensors, path, facts)
             return tokens
     where = str(folders.sessions.path_of(name, tenant))
@@ -114,7 +120,7 @@ class SessionFile:
 
     def rows(self, layer: int, layout: ModelLayout) -> NDArray[np.float16]:
         """[2, kv_heads, tokens, head_size], all finite."""
-        rows: NDArray[np.float16] = self._file.tensor(f"kv.{layer}")
+        rows: NDArray[np.float16] = self._array(f"kv.{layer}")
         wanted = (2, layout.kv_heads, self.tokens, layout.head_size)
         if rows.dtype != np.float16 or rows.shape != wanted:
             raise UserError(
@@ -136,8 +142,10 @@ class SessionFile:
     def _read(self, facts: dict[str, str]) -> None:
         if facts.get("format") != FORMAT:
             raise UserError(f"{self.path} is not an exported session")
-        if facts.get("version") != VERSION:
-            raise UserError(f"{self.path}: version {facts.get('version')!r}; this program reads {VERSION!r}")
+        if facts.get("version") not in (VERSION, _UNSEALED):
+            raise UserError(
+                f"{self.path}: version {facts.get('version')!r}; this program reads {VERSION!r} and {_UNSEALED!r}"
+            )
         missing = [name for name in (*_FACTS, "tokens") if name not in facts]
         if missing:
             raise UserError(f"{self.path} lacks {missing[0]!r}")
@@ -158,7 +166,7 @@ class SessionFile:
     def _journal(self) -> tuple[list[Record], SessionState]:
         if "journal" not in self._file.names():
             raise UserError(f"{self.path}: 'journal' is missing")
-        data = self._file.tensor("journal")
+        data = self._array("journal")
         if data.dtype != np.uint8 or data.ndim != 1:
             raise UserError(f"{self.path}: the journal is {data.dtype} of {data.ndim} dimensions; bytes are expected")
         scan = frames.scan(data.tobytes())
@@ -170,6 +178,12 @@ class SessionFile:
         if scan.damaged or state.header is None:
             raise UserError(f"{self.path}: the journal is damaged at byte {scan.end}")
         return records, state
+
+    def _array(self, name: str) -> NDArray[Any]:
+        array = self._file.tensor(name)
+        if self._facts["version"] != _UNSEALED and (seal := self._facts.get(_SEAL + name)) != _checksum(array):
+            raise UserError(f"{self.path}: {name} differs from its checksum" + ("" if seal else ", which is missing"))
+        return array
 
     def _number(self, name: str, most: int) -> int:
         text = self._facts[name]
@@ -216,6 +230,10 @@ def import_session(
             store.free(sequence)
         folders.sessions.enter(new, file.records[1:])
     return new
+
+
+def _checksum(array: NDArray[Any]) -> str:
+    return f"{crc32c(array):08x}"
 
 
 def _facts(layout: ModelLayout) -> dict[str, str]:

@@ -19,13 +19,14 @@ from nearkv.session import frames
 from nearkv.session.record_payloads import encode
 from nearkv.session.records import Header, Prompt, Record, Sampling, Token, Turn, TurnEnd
 from nearkv.session.transfer import SessionFile
+from nearkv_driver.checksum import crc32c
 
 LAYOUT = ModelLayout("m", 1, 2, 1, 64)
 HEADER = Header("trip", "default", "0123456789abcdef", "m", "2026-01-02T03:04:05Z")
 RECORDS: tuple[Record, ...] = (HEADER, Turn(Sampling(), 9), Prompt((1, 2, 3)), Token(4), Token(5), TurnEnd("length"))
 FACTS = {
     "format": "nearkv-session",
-    "version": "1",
+    "version": "2",
     "tokens": "4",
     "model": "m",
     "layers": "1",
@@ -49,27 +50,55 @@ def rows(tokens: int = 4, dtype: type = np.float16) -> np.ndarray:
 
 def written(path: Path, facts: dict[str, str] | None = None, **tensors: np.ndarray) -> Path:
     named = {"journal": journal(), "kv.0": rows(), **tensors}
-    save_tensors(named, path, FACTS if facts is None else facts)
+    seals = {f"crc32c.{name}": f"{crc32c(array):08x}" for name, array in named.items()}
+    save_tensors(named, path, seals | (FACTS if facts is None else facts))
     return path
 
 
-def read(path: Path) -> None:
-    """As an import does, without a store."""
+def read(path: Path) -> list[object]:
+    """As an import does, without a store; what was read."""
     with SessionFile(path) as file:
         file.check(LAYOUT)
-        for layer in range(LAYOUT.layers if file.tokens else 0):
-            assert file.rows(layer, LAYOUT).shape == (2, 1, file.tokens, 64)
+        found = [file.rows(layer, LAYOUT) for layer in range(LAYOUT.layers if file.tokens else 0)]
+        assert all(array.shape == (2, 1, file.tokens, 64) for array in found)
+        return [*file.records, *(array.tobytes() for array in found)]
+
+
+WHOLE = [*RECORDS, rows().tobytes()]
 
 
 def test_a_good_file_is_read(tmp_path: Path) -> None:
-    read(written(tmp_path / "a"))
+    assert read(written(tmp_path / "a")) == WHOLE
+
+
+def test_a_file_of_the_first_version_is_read_without_checksums(tmp_path: Path) -> None:
+    save_tensors({"journal": journal(), "kv.0": rows()}, tmp_path / "a", FACTS | {"version": "1"})
+    assert read(tmp_path / "a") == WHOLE
+
+
+@pytest.mark.parametrize("name", ["journal", "kv.0"])
+def test_an_array_that_is_not_what_was_written_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=f"{name} differs from its checksum$"):
+        read(written(tmp_path / "a", FACTS | {f"crc32c.{name}": "00000000"}))
+    save_tensors({"journal": journal(), "kv.0": rows()}, tmp_path / "b", FACTS)
+    with pytest.raises(UserError, match="journal differs from its checksum, which is missing"):
+        read(tmp_path / "b")
+
+
+def test_a_type_that_numpy_lacks_is_refused(tmp_path: Path) -> None:
+    data = written(tmp_path / "a").read_bytes()
+    assert data.count(b'"F16"') == 1
+    nbytes = struct.unpack_from("<Q", data)[0]
+    (tmp_path / "a").write_bytes(struct.pack("<Q", nbytes + 1) + data[8:].replace(b'"F16"', b'"BF16"'))
+    with pytest.raises(UserError, match=r"kv\.0 cannot be read: .*bfloat16"):
+        read(tmp_path / "a")
 
 
 @pytest.mark.parametrize(
     ("facts", "text"),
     [
         ({"format": "x"}, "not an exported session"),
-        ({"version": "2"}, "version '2'; this program reads '1'"),
+        ({"version": "3"}, "version '3'; this program reads '2' and '1'"),
         ({"tokens": "-1"}, "tokens is '-1'"),
         ({"tokens": "5"}, "5 tokens, the journal accounts for 4"),
         ({"tokens": "9" * 30}, "tokens is"),
@@ -107,7 +136,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @given(st.data())
-def test_any_damage_is_refused_or_read(
+def test_any_damage_is_refused_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, good: bytes, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "damaged"
@@ -116,7 +145,7 @@ def test_any_damage_is_refused_or_read(
     end = data.draw(st.integers(at, min(len(good), at + 8)))
     path.write_bytes(good[:at] + data.draw(st.binary(max_size=8)) + good[end:])
     with suppress(UserError):
-        read(path)
+        assert read(path) == WHOLE
 
 
 @given(
