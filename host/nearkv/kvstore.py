@@ -192,10 +192,10 @@ class KVStore:
         """What a named sequence takes on all volumes as of its last flush; shared pages count in full."""
         return self._named.used_nbytes(name)
 
+    @whole
     def recorded_ids(self, name: str) -> tuple[Ids, ...]:
         """Which tokens the rows of a named sequence are of that is not open, as each volume with some of it has them:
         opening it drops what they do not all have."""
-        self._owner.check()
         return tuple(r.ids for card in self._cards if (r := card.volume.index.find(name)) is not None)
 
     @whole
