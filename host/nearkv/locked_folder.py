@@ -5,14 +5,13 @@ Opens none of the volume's data.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
 from nearkv_driver.errors import StorageError
 
 from nearkv.volume_identity import VolumeIdentity, drop_unfinished, read_identity, sync_folder
-from nearkv.volume_lock import take_lock
+from nearkv.volume_lock import release_lock, take_lock
 
 
 class LockedFolder:
@@ -48,7 +47,7 @@ class LockedFolder:
             return
         if forget and self._first and self.found is None:
             (self._folder / "lock").unlink(missing_ok=True)  # under the lock, so that nobody else can have it
-        os.close(self._lock)
+        release_lock(self._lock)
         self._lock = -1
         if forget and self._made:
             with suppress(OSError):

@@ -51,6 +51,13 @@ def take_lock(path: Path) -> int:
         return fd
 
 
+def release_lock(fd: int) -> None:
+    """The lock is free, also where a process that was forked meanwhile has the file open too."""
+    with suppress(OSError):  # a file system that knows no locks any more; closing ends it as well
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    os.close(fd)
+
+
 def _is_written(fd: int) -> bool:
     """Whether the lock is held exclusively, or that cannot be seen: with others that only look one can have it too."""
     try:

@@ -184,6 +184,22 @@ def test_a_forked_process_owns_nothing_of_the_store(tmp_path: Path) -> None:
         np.testing.assert_array_equal(store.read(1, sequence)[0], rows(0, 20)[1][0])
 
 
+def test_a_closed_volume_is_free_though_a_forked_process_lives_on(tmp_path: Path) -> None:
+    """As the workers of a pool do, which inherit the lock's file."""
+    ends = os.pipe()
+    with KVStore.open(layout(), urls(1, tmp_path)):
+        child = os.fork()
+        if child == 0:
+            os.read(ends[0], 1)
+            os._exit(0)
+    try:
+        with KVStore.open(layout(), urls(1, tmp_path)) as again:
+            assert again.names() == ()
+    finally:
+        os.write(ends[1], b"!")
+        os.waitpid(child, 0)
+
+
 def test_a_store_that_was_dropped_gives_its_volumes_back(tmp_path: Path) -> None:
     stores = [KVStore.open(layout(), urls(1, tmp_path))]
     with pytest.warns(ResourceWarning, match="dropped without close"):
