@@ -175,6 +175,24 @@ def test_cards_in_another_order_are_told_as_such(
         assert "the volume holds card = 1, this store has 0" in capfd.readouterr().err
 
 
+def test_a_first_card_that_is_not_there_is_told_and_nothing_is_begun(
+    opened: Callable[..., Session], tmp_path: Path
+) -> None:
+    """As where its file system is not mounted: the sessions would be begun anew, and the other card's K and V go."""
+    with opened() as session:
+        session.say("a", max_new_tokens=40)
+        tokens = session.tokens
+    (tmp_path / "card0").rename(tmp_path / "away")
+    (tmp_path / "card0").mkdir()
+    with pytest.raises(UserError, match=r"card0 holds no volume, while .*card1 is one of a store"):
+        opened()
+    assert list((tmp_path / "card0").iterdir()) == []
+    (tmp_path / "card0").rmdir()
+    (tmp_path / "away").rename(tmp_path / "card0")
+    with opened() as session:
+        assert (session.tokens, session.restored.recomputed) == (tokens, 0)
+
+
 @pytest.mark.parametrize("moment", ["making it", "entering it", "adopting it"])
 def test_ctrl_c_while_the_first_turn_makes_its_sequence(
     opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch, moment: str

@@ -85,7 +85,7 @@ class Session:
                 raise UserError(f"journal_every = {journal_every!r}; a whole number of tokens, 0 for none, is allowed")
             if threads is not None:
                 check_count("threads", threads)
-            _check_first(folders[0])
+            _check_first(folders)
             if not create and not SessionFolder(folders[0]).exists(name, tenant):
                 SessionFolder(folders[0]).read(name, tenant)  # says what there is
             find_model(model)
@@ -235,8 +235,14 @@ def _folder(url: CardUrl) -> Path:
     return folder
 
 
-def _check_first(folder: Path) -> None:
-    """The journals lie in the first card's volume: in another one's, every session would seem to be missing."""
-    identity = read_identity(folder)
+def _check_first(folders: Sequence[Path]) -> None:
+    """The journals lie in the first card's volume: in another one's, or beside volumes of which the first is not there,
+    every session would seem to be missing, and K and V to be of none."""
+    identity = read_identity(folders[0])
     if identity is not None and identity.card:
-        raise VolumeMismatch(str(folder), "card", wanted=0, found=identity.card)
+        raise VolumeMismatch(str(folders[0]), "card", wanted=0, found=identity.card)
+    if identity is None and (others := [folder for folder in folders[1:] if read_identity(folder) is not None]):
+        raise UserError(
+            f"{folders[0]} holds no volume, while {others[0]} is one of a store, whose first volume has the journals "
+            "of its sessions. Is it mounted? For a new store name other folders"
+        )
