@@ -9,19 +9,29 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
+from nearkv.cli import main
 from nearkv.errors import UserError
 from nearkv.generate import generate
 from nearkv.kvstore import KVStore
+from nearkv.layout import ModelLayout
 from nearkv.models.fingerprint import weights_fingerprint
+from nearkv.models.tensors import save_tensors
 from nearkv.session.chat import Session
+from nearkv.session.journal_reading import pack_records
 from nearkv.session.records import Sampling
 from nearkv.session.store_folders import StoreFolders
+from nearkv.session.transfer import SessionFile
 from nearkv.session.watch import TurnWatch
 from nearkv.volume_errors import VolumeBusy
+from nearkv_driver.checksum import crc32c
 
+from tests.support.stored_sessions import arguments
 from tests.support.tiny_folder import tiny_folder
 from tests.support.tiny_sessions import WORDS, cards, command, die
+
+LAYOUT = ModelLayout("tiny", 2, 4, 2, 64)
 
 
 class _Killed(BaseException):
@@ -303,3 +313,38 @@ def test_a_session_that_records_the_weights_alone_goes_on_and_shares_with_none_t
         session.say("on", max_new_tokens=5, chat_template=False)
     with opened("new") as session:
         assert session.say(WORDS * 2, max_new_tokens=5, chat_template=False).shared_tokens == 0
+
+
+def test_k_and_v_of_an_imported_file_are_no_prefix_of_other_sessions(
+    opened: Callable[..., Session], model: Path, tmp_path: Path
+) -> None:
+    """A file may say of any K and V that they are of these tokens."""
+    with opened() as session:
+        wanted = session.say(WORDS * 2, max_new_tokens=5, chat_template=False).tokens
+    with opened("first", folder=fresh(tmp_path, "theirs")) as session:
+        session.say(WORDS * 2, max_new_tokens=5, chat_template=False)
+    given, file = arguments(cards(tmp_path / "theirs")), tmp_path / "file"
+    assert main(["sessions", "export", "first", str(file), *given]) == 0
+    with SessionFile(file) as theirs:
+        arrays = {f"kv.{layer}": theirs.rows(layer, LAYOUT) + np.float16(1) for layer in range(LAYOUT.layers)}
+        arrays["journal"] = np.frombuffer(pack_records(theirs.records), np.uint8)
+        facts = dict(theirs._facts) | {f"crc32c.{name}": f"{crc32c(array):08x}" for name, array in arrays.items()}
+    save_tensors(arrays, tmp_path / "bad", facts)
+    mine = arguments(cards(fresh(tmp_path, "mine")))
+    with opened("any", folder=tmp_path / "mine") as session:
+        session.say("a", max_new_tokens=2)
+    assert main(["sessions", "import", str(tmp_path / "bad"), "--name", "bad", *mine]) == 0
+    with opened("bad", folder=tmp_path / "mine", create=False) as session:
+        session.say("go on", max_new_tokens=2)
+        session.fork("forked")
+    for name in ("bad", "forked"):
+        with opened(name, folder=tmp_path / "mine", create=False) as session:
+            assert session.restored.recomputed == 0
+    with opened("new", folder=tmp_path / "mine") as session:
+        reply = session.say(WORDS * 2, max_new_tokens=5, chat_template=False)
+    assert (reply.shared_tokens, reply.tokens) == (0, wanted)
+
+
+def fresh(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name

@@ -31,7 +31,6 @@ _FIELDS = (
     "use_parallel_residual",
     "do_layer_norm_before",
 )
-_WEIGHTS_DIGITS = 32
 
 
 def model_fingerprint(model: Any) -> str:
@@ -39,21 +38,10 @@ def model_fingerprint(model: Any) -> str:
     return weights_fingerprint(model) + _config_fingerprint(model)
 
 
-def difference(recorded: str, here: str) -> str:
-    """In which way the model `here` is another one than the `recorded` one; empty where nothing shows that it is. The
-    first fingerprints have the weights' part alone."""
-    if recorded[:_WEIGHTS_DIGITS] != here[:_WEIGHTS_DIGITS]:
-        return "weights"
-    others = recorded[_WEIGHTS_DIGITS:]
-    return (
-        "settings (of positions, norms, windows or activations)" if others not in ("", here[_WEIGHTS_DIGITS:]) else ""
-    )
-
-
 def weights_fingerprint(model: Any) -> str:
     """32 hexadecimal digits: of names, shapes and evenly spaced values of all parameters, whatever device and type they
     are held in as long as the type holds them exactly. A change of few single values may go unseen."""
-    digest = blake2b(digest_size=_WEIGHTS_DIGITS // 2)
+    digest = blake2b(digest_size=16)
     for name, weight in sorted(model.named_parameters()):
         digest.update(f"{name} {tuple(weight.shape)}\n".encode())
         values = weight.detach().reshape(-1)

@@ -21,11 +21,12 @@ from nearkv.adapters.transformers.support import check_config
 from nearkv.errors import UserError
 from nearkv.kvstore import KVStore
 from nearkv.models.facts import end_tokens, position_limit
-from nearkv.models.fingerprint import difference, model_fingerprint
+from nearkv.models.fingerprint import model_fingerprint
 from nearkv.session.folder import SEQUENCE_PREFIX, SessionFolder
 from nearkv.session.journal_reading import Found
 from nearkv.session.keys import extent_keys
 from nearkv.session.quota import require_room
+from nearkv.session.recorded_model import difference
 from nearkv.session.records import Header, Sampling
 from nearkv.session.repair import open_fitting
 from nearkv.session.sequences import drop_orphans, undone
@@ -178,7 +179,7 @@ class SessionParts:
         assert header is not None  # read_journal refuses a journal without one
         if header.model != self.layout.model:
             raise UserError(f"session {header.name!r} is of model {header.model!r}; this is {self.layout.model!r}")
-        if header.weights and (other := difference(header.weights, self.weights)):
+        if other := difference(header.weights, self.weights):
             raise UserError(
                 f"session {header.name!r} was made with other {other} of a model that is named {header.model!r} too "
                 f"({header.weights}; this is {self.weights}); its K and V do not fit this one"

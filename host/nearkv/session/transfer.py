@@ -27,6 +27,7 @@ from nearkv.session.folder import SEQUENCE_PREFIX, Entry, check_label
 from nearkv.session.journal_reading import doubtful, pack_records, parse_journal, read_bytes
 from nearkv.session.quota import require_room
 from nearkv.session.record_payloads import MARK, decode
+from nearkv.session.recorded_model import foreign
 from nearkv.session.records import Crop, Header, JournalInvalid, Record
 from nearkv.session.sequences import undone
 from nearkv.session.state import SessionState, replay
@@ -199,7 +200,9 @@ def check_import(folders: StoreFolders, file: SessionFile, name: str | None, ten
     header = file.state.header
     assert header is not None
     wanted = check_label("session name", header.name if name is None else name)
-    return replace(folders.sessions.new_header(wanted, header.model, tenant), weights=header.weights)
+    new = folders.sessions.new_header(wanted, header.model, tenant)
+    # No session of the tenant's own begins with K and V that only the file says to be of these tokens.
+    return replace(new, weights=foreign(header.weights, new.session))
 
 
 def import_session(

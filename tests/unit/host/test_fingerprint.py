@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from nearkv.models.fingerprint import difference, model_fingerprint, weights_fingerprint
+from nearkv.models.fingerprint import model_fingerprint, weights_fingerprint
+from nearkv.session.recorded_model import difference
 
 from tests.support.tiny_models import CONFIGS, tiny_model
 
