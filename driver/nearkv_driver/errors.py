@@ -96,6 +96,11 @@ class StorageError(DriverError):
         super().__init__(f"{path}: {message}")
         self.path, self.offset, self.nbytes, self.errno_name = path, offset, nbytes, errno_name
 
+    @property
+    def no_room(self) -> bool:
+        """Whether the file system is full, or what its user may have of it is used up."""
+        return self.errno_name in ("ENOSPC", "EDQUOT")
+
 
 class DirectIoUnavailable(StorageError):
     """The file system of `path` refuses O_DIRECT; `filesystem` names it."""

@@ -133,7 +133,7 @@ class Volume:
             try:
                 return self._take(count)
             except StorageError as error:
-                full = isinstance(error, QuotaExceeded) or error.errno_name == "ENOSPC"
+                full = isinstance(error, QuotaExceeded) or error.no_room
                 if not full or self.make_room is None or not self.make_room(count):
                     raise
 

@@ -60,7 +60,7 @@ def test_a_smaller_quota_than_before_keeps_what_is_there(tmp_path: Path) -> None
         assert store.length(store.open_sequence("a")) == 600
 
 
-@pytest.mark.parametrize("short", ["quota", "disk"])
+@pytest.mark.parametrize("short", ["quota", "ENOSPC", "EDQUOT"])
 def test_the_sequence_unused_for_longest_goes(tmp_path: Path, short: str) -> None:
     calls = FaultySyscalls(SystemCalls())
     options = "&evict=lru" + (f"&quota={6 * EXTENT}" if short == "quota" else "")
@@ -70,8 +70,8 @@ def test_the_sequence_unused_for_longest_goes(tmp_path: Path, short: str) -> Non
             store.free(grown(mirror, name))
         third = grown(mirror, "c")
         store.free(store.open_sequence("a"))  # used again: now "b" is the oldest
-        if short == "disk":
-            calls.faults = [Fails("allocate", errno.ENOSPC, last=None)]
+        if short != "quota":
+            calls.faults = [Fails("allocate", getattr(errno, short), last=None)]
             while all(card.volume.free_nbytes >= EXTENT for card in store._cards):
                 mirror.append([third], 32)  # preallocated space comes first
         mirror.append([third], 128)

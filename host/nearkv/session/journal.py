@@ -187,7 +187,7 @@ class Journal:
         try:
             self._put(Mark())
         except StorageError as error:
-            if error.errno_name != "ENOSPC":
+            if not error.no_room:
                 raise
             _log.warning("%s: damage of its last record could not be told from a torn write: %s", self.path, error)
         else:

@@ -101,12 +101,15 @@ def test_a_closed_journal_tells_damage_of_its_last_record_from_a_torn_one(tmp_pa
     assert [type(record) for record in parse_journal(path, whole)[1]] == [Header, Turn, Prompt, Token, Token]
 
 
-def test_a_disk_too_full_for_the_mark_fails_no_close(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("full", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_too_full_for_the_mark_fails_no_close(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, full: int
+) -> None:
     calls = FaultySyscalls(SystemCalls())
     path = tmp_path / "a.journal"
     journal = Journal.create(path, HEADER, syscalls=calls)
     _turn(journal, 1)
-    calls.faults = [Fails("pwritev", errno.ENOSPC, first=calls.calls["pwritev"] + 1, last=None)]
+    calls.faults = [Fails("pwritev", full, first=calls.calls["pwritev"] + 1, last=None)]
     journal.close()
     assert "could not be told from a torn write" in caplog.text
     assert read_journal(path).state.tokens == [1, 2, 3, 100]
