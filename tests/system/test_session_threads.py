@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from nearkv.errors import UserError
 from nearkv.session.chat import Session
 
-from tests.support.tiny_sessions import WORDS
+from tests.support.tiny_sessions import WORDS, cards
 
 
 def test_turns_of_two_threads_come_one_after_the_other(opened: Callable[..., Session]) -> None:
@@ -77,3 +79,23 @@ def test_a_forked_process_leaves_its_parents_session_alone(opened: Callable[...,
         assert session.restored.recomputed == 0
     with pytest.raises(UserError, match="is closed"):
         session.say("a")
+
+
+ENDS = """
+import os, sys
+from nearkv.session.chat import Session
+with Session.open("trip", model=sys.argv[1], cards=sys.argv[2:], threads=1) as session:
+    session.say("a", max_new_tokens=3)
+    if (child := os.fork()) == 0:
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    session.say("b", max_new_tokens=3)
+"""
+
+
+def test_a_forked_process_ends_in_silence(model: Path, tmp_path: Path) -> None:
+    """As the interpreter does, which runs what is left to run: nothing of that is the child's."""
+    line = [sys.executable, "-c", ENDS, str(model), *cards(tmp_path)]
+    path = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(line, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr, "Exception" in done.stderr) == (0, False, False), done.stderr

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import CRITICAL
@@ -56,6 +57,7 @@ def quiet_transformers() -> Iterator[None]:
         logging.disable_progress_bar()
         yield
     finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+        if not sys.is_finalizing():  # what was left open when Python ends; transformers would import something
+            logging.set_verbosity(verbosity)
+            if bars:
+                logging.enable_progress_bar()

@@ -23,6 +23,7 @@ from nearkv.adapters.transformers.switch import register, switch_off, switch_on
 from nearkv.adapters.transformers.turns import Turn
 from nearkv.errors import UserError
 from nearkv.layout import ModelLayout
+from nearkv.ownership import Owner
 from nearkv.stats import StoreStats
 from nearkv.timeline import Timeline
 
@@ -80,7 +81,7 @@ class NearStorageCache(Cache):
             self._set_columns(columns)
         switch_on(text_config)
         owned = self._store if store is None else None
-        self._release = weakref.finalize(self, _release, text_config, self._batch, owned)
+        self._release = weakref.finalize(self, _release, text_config, self._batch, owned, Owner("cache"))
 
     def __repr__(self) -> str:
         columns = self._near_layers[0].columns
@@ -232,11 +233,11 @@ def _call(method: weakref.WeakMethod[Any]) -> None:
         bound()
 
 
-def _release(config: PreTrainedConfig, batch: Batch, owned: Store | None) -> None:
+def _release(config: PreTrainedConfig, batch: Batch, owned: Store | None, owner: Owner) -> None:
     try:
-        if owned is None:
-            batch.clear()
-        else:
+        if owned is not None:
             owned.close()
+        elif owner.here:  # a process that was forked has nothing to give back when it ends
+            batch.clear()
     finally:
         switch_off(config)
