@@ -127,14 +127,27 @@ class Journal:
 
     def append(self, record: Record) -> None:
         """StorageError when it cannot be written; then it is not in the journal, and may be appended again. After a
-        failed sync it is not known whether it is.
+        failed sync it is not known whether it is. StorageError too, and nothing written, where the file has lost its
+        name since: nobody would find in it what is told to be stored.
 
         UserError for a record with which the journal would be larger than what is read.
         """
+        self._require_name()
         self._put(record)
         waiting = self._serial - self._durable
         if not isinstance(record, Token) or (self.every and waiting >= self.every):
             self.sync()
+
+    def _require_name(self) -> None:
+        try:
+            there = os.path.samestat(os.fstat(self._fd), os.stat(self.path))
+        except FileNotFoundError:
+            there = False
+        except OSError as error:
+            raise unusable("cannot be looked at", self.path, error.errno or 0) from error
+        if not there:
+            text = "was removed or replaced while the session had it open; no more is written"
+            raise StorageError(text, path=str(self.path))
 
     def check_room(self, records: Iterable[Record], tokens: int) -> None:
         """UserError where `records` and so many generated tokens would make it larger than what is read."""

@@ -270,3 +270,28 @@ def test_a_missing_file_and_a_bad_setting(tmp_path: Path) -> None:
         Journal.open(tmp_path / "a.journal")
     with pytest.raises(ValueError, match="every = -1"):
         Journal.create(tmp_path / "a.journal", HEADER, every=-1)
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "moved"])
+def test_a_journal_that_lost_its_name_takes_no_token(tmp_path: Path, how: str) -> None:
+    """As where an older copy is put back while a session is open: it would be told as stored and be in no file."""
+    path = tmp_path / "a.journal"
+    journal = Journal.create(path, HEADER)
+    _turn(journal, 2)
+    data = path.read_bytes()
+    path.rename(tmp_path / "other")
+    if how != "moved":
+        (tmp_path / "other").unlink()
+    if how == "replaced":
+        path.write_bytes(data)
+    records = journal.records
+    for _ in range(2):
+        with pytest.raises(StorageError, match="was removed or replaced while the session had it open"):
+            journal.append(Token(7))
+    assert journal.records == records
+    if how == "moved":
+        (tmp_path / "other").rename(path)
+        journal.append(Token(7))
+    journal.close()
+    if how != "removed":
+        assert read_journal(path).state.tokens == [1, 2, 3, 100, 101, *([7] if how == "moved" else [])]
