@@ -54,9 +54,14 @@ def _config_fingerprint(model: Any) -> str:
     """A later transformers may know more fields and call modules by other names, and is to give the same."""
     config = model.config.get_text_config(decoder=True)
     fields = {name: getattr(config, name, None) for name in _FIELDS}
-    known = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in fields.items()}
-    known = {name: value for name, value in known.items() if value is not None}
+    known = {name: _plain(value) for name, value in fields.items() if value is not None}
     return blake2b(json.dumps([known, sorted(set(_rotations(model)))]).encode(), digest_size=8).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """256 and 256.0 are the same."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return f"{value:.6g}" if is_number else value
 
 
 def _rotations(model: Any) -> Iterator[str]:

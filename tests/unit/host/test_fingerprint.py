@@ -58,6 +58,11 @@ def test_the_same_weights_with_other_settings_are_another_model(name: str, chang
     assert difference(one[:32], other) == ""  # a session that does not record them
 
 
+def test_a_number_is_the_same_however_it_is_written() -> None:
+    found = [model_fingerprint(tiny_model("llama group 3 d 64", embedding_multiplier=n)) for n in (12, 12.0, 13)]
+    assert found[0] == found[1] != found[2]
+
+
 def test_other_weights_are_called_so() -> None:
     one, other = (model_fingerprint(tiny_model(name)) for name in ("llama group 3 d 64", "qwen3 d 128"))
     assert difference(one, other) == difference(one[:32], other) == "weights"
