@@ -136,15 +136,19 @@ def _run_once(
     try:
         for card, run in todo:
             running.append((card, card.thread.give(partial(_guarded, run, stop))))
-        for _, work in running:
-            work.error()
     except BaseException:
         # A card has no thread: others end after the list in hand, and nobody uses them before that.
         stop.failed = True
-        for _, work in running:
-            work.error()
+        _failure(running)
         raise
-    return _results(running)
+    failure = _failure(running)
+    if failure is None:
+        return [pair for _, work in running for pair in work.wait()]
+    try:
+        raise failure
+    finally:
+        running.clear()  # they have the error, whose traceback has this frame: cards would live on in a circle
+        del failure
 
 
 def _guarded(run: CardRun, stop: Stop) -> Done:
@@ -155,18 +159,19 @@ def _guarded(run: CardRun, stop: Stop) -> Done:
         raise
 
 
-def _results(running: Sequence[tuple[CardStore, Call[Done]]]) -> list[tuple[Entry, Result]]:
-    """All results, or the first error, which names its card and the errors of others."""
+def _failure(running: Sequence[tuple[CardStore, Call[Done]]]) -> BaseException | None:
+    """Waits for all. The first error names its card and the errors of others; Stopped where nothing else was wrong."""
     errors: list[BaseException] = []
+    stopped: Stopped | None = None
     for card, work in running:
         error = work.error()
+        if isinstance(error, Stopped):
+            stopped = error
         if error is None or isinstance(error, Stopped):
             continue
         if not (isinstance(error, DriverError) and error.card):
             error.add_note(f"on card {card.device.url}")
         errors.append(error)
-    if errors:
-        for other in errors[1:]:
-            errors[0].add_note(f"also: {other}")
-        raise errors[0]
-    return [pair for _, work in running for pair in work.wait()]
+    for other in errors[1:]:
+        errors[0].add_note(f"also: {other}")
+    return errors[0] if errors else stopped

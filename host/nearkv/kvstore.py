@@ -138,8 +138,9 @@ class KVStore:
         return self._sequences[sequence].token_ids()
 
     def guard(self, sequence: int, before_durable: Callable[[], None]) -> None:
-        """`before_durable` is called, while a call is under way, before rows of a named sequence that are not durable
-        become so. What it raises keeps them from it, as a full disk would."""
+        """`before_durable` is called, by the thread that makes the call under way, which is the store's own for calls
+        of the main thread, before rows of a named sequence that are not durable become so. What it raises keeps them
+        from it, as a full disk would."""
         self._sequences[sequence].guard = before_durable
 
     @whole
@@ -273,10 +274,8 @@ class KVStore:
 
         NotStored says what could not be stored. In a forked process, which owns nothing of it, this does nothing.
         """
-        self._dropped.detach()
-        if not self._owner.here:
-            return
-        self._whole.run(self._close)
+        if self._owner.here:
+            self._whole.run(self._close)
 
     def stats(self) -> StoreStats:
         """Counters as they are; of a closed store as they were at its end, with what closing wrote to the indexes."""
@@ -286,6 +285,7 @@ class KVStore:
         return store_stats(self._cards, states, self._buffer, self._spiller, self._calls, self._eviction)
 
     def _close(self) -> None:
+        self._dropped.detach()  # here: after a Ctrl-C before this, dropping the store still gives cards and locks back
         try:
             self._lives.flush()
             touch(self._sequences.values())

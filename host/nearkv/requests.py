@@ -42,7 +42,10 @@ class Requests:
         for worker in workers:
             worker.wait()
         if failed:
-            raise min(failed, key=lambda entry: entry[0])[1]
+            try:
+                raise min(failed, key=lambda entry: entry[0])[1]
+            finally:
+                failed.clear()  # the error's traceback has these frames
 
     def close(self) -> None:
         """May be called again."""

@@ -75,8 +75,9 @@ class WaveReader:
         self._volume, self._ring, self._layout, self._options = volume, ring, layout, options
         self._record, self._clock = record, clock
         self._counters = ReadCounters()
-        # The lock is taken as such: taking a Condition is Python code, which Ctrl-C may fall into.
-        self._using = threading.Lock()
+        # The lock is taken as such: taking a Condition is Python code, which Ctrl-C may fall into. Its thread may take
+        # it once more: `record` that asks for counters, or the garbage collector with a store that nobody closed.
+        self._using = threading.RLock()
         self._changed = threading.Condition(self._using)
         self._queue: deque[_Load] = deque()
         self._free = deque(ring.slots)
@@ -121,17 +122,20 @@ class WaveReader:
     def take(self) -> Staged:
         """The next wanted wave, when its pages are there; the StorageError that a read of it raised."""
         with self._using:
-            load = self._queue[0]
-            while not _done(load):
-                if self._closed:
-                    raise DriverError("the card was closed")
+            while not self._closed and not _done(self._queue[0]):
                 self._changed.wait()
-            self._queue.popleft()
+            if self._closed:  # and nothing is queued any more
+                raise DriverError("the card was closed")
+            load = self._queue.popleft()
             slot = load.slot
             assert slot is not None
-            if load.error is not None:
+            error, load.error = load.error, None  # its traceback has the load: no circle
+            if error is not None:
                 self._release(slot)
-                raise load.error
+                try:
+                    raise error
+                finally:
+                    del error
             self._counters.waves += 1
             return Staged(load.wave, slot)
 
@@ -156,7 +160,7 @@ class WaveReader:
     def _drop(self, kept: int) -> None:
         while len(self._queue) > kept:
             load = self._queue.pop()
-            load.dropped = True
+            load.dropped, load.error = True, None
             if load.slot is not None:
                 self._counters.dropped += 1
                 if not load.left:
@@ -187,7 +191,9 @@ class WaveReader:
         if not load.dropped and load.error is None:
             error = self._read(load, request)
         with self._using:
-            load.error = load.error or error
+            if not load.dropped:
+                load.error = load.error or error
+            del error  # its traceback leads back to this frame
             load.left -= 1
             if not load.left:
                 self._ended(load)

@@ -8,17 +8,16 @@ waiting, which ends when the call has.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from nearkv_driver.work_threads import WorkThreads
+from nearkv_driver.work_threads import Call, WorkThreads
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
 
 
 class WholeCalls:
@@ -32,25 +31,26 @@ class WholeCalls:
         self._closed = False
 
     def run(self, work: Callable[[], T], on_interrupt: Callable[[], None] | None = None) -> T:
-        """What `work` returns or raises. After Ctrl-C KeyboardInterrupt, when the work has ended, which `on_interrupt`
-        may hurry; however often Ctrl-C is pressed meanwhile."""
+        """What `work` returns or raises; it sees the caller's context variables.
+
+        KeyboardInterrupt, or what else a signal's handler raises, comes when the work has ended, or was not begun and
+        never will be, however many signals come. `on_interrupt` is called after each, to hurry work whose result nobody
+        wants any more; it must not raise. Work without it that fails after a signal is named in a note of what is told.
+        """
         self._check()
-        if self._closed or threading.current_thread() is not threading.main_thread():
+        if self._closed or threading.get_ident() != threading.main_thread().ident:
             return work()
+        call = Call(partial(copy_context().run, work))
         try:
-            call = self._thread.give(work)
-            call.error()
-        except BaseException:
-            while True:
-                try:  # no call before this: Ctrl-C may fall here too
-                    if on_interrupt is not None:
-                        on_interrupt()
-                    self._thread.give(_nothing).wait()
-                    break
-                except KeyboardInterrupt:
-                    _log.warning("%s: Ctrl-C; waiting for the call under way", self._name)
+            self._thread.finish([call], on_interrupt)
+        except BaseException as told:
+            if call.done and on_interrupt is None and (failure := call.error()) is not None:
+                told.add_note(f"and the call that it fell into: {failure}")
             raise
-        return call.wait()
+        try:
+            return call.wait()
+        finally:
+            del call  # it has the error, whose traceback has this frame, and `work` with all that it works on
 
     def close(self) -> None:
         """Also from inside a call, which is the last one to run in the thread."""
@@ -73,7 +73,3 @@ def whole(method: Callable[Concatenate[Self, P], T]) -> Callable[Concatenate[Sel
         return self._whole.run(partial(method, self, *args, **kwargs))
 
     return run
-
-
-def _nothing() -> None:
-    """Has been done when all before it has."""

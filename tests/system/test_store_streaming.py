@@ -240,7 +240,7 @@ def test_the_reads_of_a_card_end_with_the_store(tmp_path: Path) -> None:
         both.step(batch)
         threads = both.streamed._cards[0].reader._threads._threads
         assert threads
-        running = list(threads)
+        running = [thread for thread, _ in threads]
     assert not any(thread.is_alive() for thread in running)
 
 

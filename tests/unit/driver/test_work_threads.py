@@ -6,6 +6,7 @@ that gives and waits breaks none of this.
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import weakref
 from collections.abc import Callable
@@ -84,6 +85,73 @@ def test_as_many_work_at_once_as_there_are_threads() -> None:
         call.wait()
     assert {thread.name for thread in threading.enumerate()} >= {"w 0", "w 1", "w 2", "w 3"}
     threads.close()
+
+
+def test_withdrawn_work_never_begins_and_begun_work_cannot_be_withdrawn() -> None:
+    threads, go, seen = WorkThreads("w"), threading.Event(), []
+    begun = Call(lambda: go.wait(60))
+    threads.put(begun)
+    behind = Call(lambda: seen.append(1))
+    threads.put(behind)
+    assert behind.withdraw()
+    go.set()
+    assert begun.wait()
+    threads.close()
+    assert behind.withdraw()
+    assert not begun.withdraw()
+    assert not seen
+
+
+def test_a_thread_may_close_its_own() -> None:
+    threads = WorkThreads("w")
+    assert threads.give(lambda: (threads.close(), 3)[1]).wait() == 3
+    assert threads.give(lambda: 4).wait() == 4
+    threads.close()
+
+
+def test_no_thread_to_be_had_is_told_and_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = WorkThreads("w", 2)
+    start, left = threading.Thread.start, [1]
+
+    def refused(thread: threading.Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    before = threading.active_count()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:  # one that is being handled is not taken for a new one
+            with pytest.raises(RuntimeError, match="start new thread"):
+                threads.give(lambda: 1)
+    assert threads.give(lambda: 2).wait() == 2
+    threads.close()
+    for thread in threading.enumerate():
+        if thread.name.startswith("w "):  # of the first try: it ends by itself
+            thread.join(60)
+    assert threading.active_count() <= before
+
+
+def test_closing_that_ctrl_c_broke_off_waits_the_next_time() -> None:
+    threads, go, seen = WorkThreads("w"), threading.Event(), []
+
+    def work() -> None:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+        go.wait(5)  # so long if the signal came just before a lock was waited for: it is looked at after that then
+        seen.append(1)
+
+    def given_and_closed() -> None:
+        threads.give(work)
+        threads.close()
+
+    with pytest.raises(KeyboardInterrupt):
+        given_and_closed()
+    threading.Timer(0.1, go.set).start()
+    threads.close()
+    assert seen == [1]
 
 
 def test_several_wait_for_one_call() -> None:

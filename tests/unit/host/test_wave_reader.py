@@ -14,6 +14,7 @@ from nearkv.card_store import CardStore
 from nearkv.fetches import Fetch, Wave
 from nearkv.volume import Volume
 from nearkv.volume_identity import VolumeIdentity
+from nearkv.wave_reader import WaveReader
 from nearkv_driver.device import NearDevice
 from nearkv_driver.errors import DriverError, StorageError
 from nearkv_driver.pagestore import aligned_buffer
@@ -88,6 +89,23 @@ def test_waves_come_whole_and_in_order(card: tuple[CardStore, CardSequence]) -> 
         assert bytes(got) == pages(store, wave)
         store.reader.give(staged)
     assert store.reader.counters.waves == 9
+
+
+def test_whoever_records_a_read_may_look_at_the_counters(card: tuple[CardStore, CardSequence]) -> None:
+    store, sequence = card
+    seen = []
+    reader = WaveReader(
+        store.volume,
+        store.ring,
+        SHAPE,
+        store.options,
+        record=lambda *_: seen.append(reader.counters.waves),
+    )
+    reader.plan(waves(sequence, count=2))
+    for _ in range(2):
+        reader.give(reader.take())
+    reader.close()
+    assert len(seen) == 2
 
 
 def test_sixteen_reads_are_in_flight(tmp_path: Path, gate: Gate) -> None:
