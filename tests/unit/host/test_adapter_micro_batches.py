@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import Any
 
@@ -125,6 +126,45 @@ def test_a_part_that_fails_undoes_the_whole_step(layer: int) -> None:
     with NearStorageCache(model.config, store=FakeStore()) as other, torch.no_grad():
         model(**inputs, cache=other)
         whole = model(input_ids=step, attention_mask=mask, cache=other).logits
+    torch.testing.assert_close(again, whole, rtol=0, atol=1e-4 * float(whole.std()))
+
+
+class InterruptedStore(FakeStore):
+    """The first attention of the second step presses Ctrl-C, as often as it is told, and goes on when it was seen."""
+
+    def __init__(self, presses: int) -> None:
+        super().__init__()
+        self.presses, self.inside = 0, 0
+        self.wanted = presses
+
+    def attend(self, *args: Any, **kwargs: Any) -> Any:
+        self.inside += 1
+        ident = threading.main_thread().ident
+        assert ident is not None
+        while self.presses < self.wanted:
+            self.presses += 1
+            signal.pthread_kill(ident, signal.SIGINT)
+            threading.Event().wait(0.1)  # the main thread sees each by itself
+        out = super().attend(*args, **kwargs)
+        self.inside -= 1
+        return out
+
+
+@pytest.mark.parametrize("presses", [1, 2, 3])
+def test_after_ctrl_c_no_part_goes_on(presses: int) -> None:
+    model, store, inputs = tiny_model("llama group 3 d 64"), InterruptedStore(0), prompt([6, 6])
+    with NearStorageCache(model.config, store=store) as cache, MicroBatches(model, cache, 2), torch.no_grad():
+        model(**inputs, cache=cache)
+        store.wanted = presses
+        with pytest.raises(KeyboardInterrupt):
+            model(input_ids=torch.tensor([[3], [4]]), cache=cache)
+        assert store.presses == presses
+        assert store.inside == 0
+        assert {store.length(s, i) for s in store.rows for i in (0, 1)} == {6}
+        again = model(input_ids=torch.tensor([[3], [4]]), cache=cache).logits
+    with NearStorageCache(model.config, store=FakeStore()) as other, torch.no_grad():
+        model(**inputs, cache=other)
+        whole = model(input_ids=torch.tensor([[3], [4]]), cache=other).logits
     torch.testing.assert_close(again, whole, rtol=0, atol=1e-4 * float(whole.std()))
 
 

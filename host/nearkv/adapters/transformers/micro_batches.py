@@ -95,19 +95,19 @@ class MicroBatches:
         engine = engine_for(next(self._model.parameters()).device)
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         begin = engine.mark()
-        jobs: list[Call[tuple[Any, Any]]] = []
-        try:
-            for one in inputs:
-                run = functools.partial(contextvars.copy_context().run, self._part, one, turns, engine, begin, modes)
-                jobs.append(self._threads.give(run))
-            errors = [error for job in jobs if (error := job.error()) is not None]
-        except BaseException:  # Ctrl-C: no part goes on behind the caller's back
-            self._threads.close()
-            raise
+        jobs: list[Call[tuple[Any, Any]]] = [
+            Call(functools.partial(contextvars.copy_context().run, self._part, one, turns, engine, begin, modes))
+            for one in inputs
+        ]
+        self._threads.finish(jobs)  # after Ctrl-C too no part goes on behind the caller's back
+        errors = [error for job in jobs if (error := job.error()) is not None]
         if errors:
             for other in errors[1:]:
                 errors[0].add_note(f"also: {other}")
-            raise errors[0]
+            try:
+                raise errors[0]
+            finally:
+                del errors[:], jobs[:]  # the error's traceback has this frame, and with it the model and the cache
         outputs = []
         for job in jobs:
             output, end = job.wait()
