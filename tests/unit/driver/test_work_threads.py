@@ -9,7 +9,7 @@ import gc
 import signal
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -135,6 +135,15 @@ def test_no_thread_to_be_had_is_told_and_can_be_tried_again(monkeypatch: pytest.
     assert threading.active_count() <= before
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Raises KeyboardInterrupt; a shell that runs the tests in the background lets its children ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_closing_that_ctrl_c_broke_off_waits_the_next_time() -> None:
     threads, go, seen = WorkThreads("w"), threading.Event(), []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -150,6 +151,15 @@ class InterruptedStore(FakeStore):
         return out
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Raises KeyboardInterrupt; a shell that runs the tests in the background lets its children ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("presses", [1, 2, 3])
 def test_after_ctrl_c_no_part_goes_on(presses: int) -> None:
     model, store, inputs = tiny_model("llama group 3 d 64"), InterruptedStore(0), prompt([6, 6])

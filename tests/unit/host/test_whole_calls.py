@@ -20,6 +20,14 @@ from nearkv.whole_calls import WholeCalls
 from tests.support.interrupts import Interrupts
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Raises KeyboardInterrupt; a shell that runs the tests in the background lets its children ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def fine() -> None:
     pass
 
