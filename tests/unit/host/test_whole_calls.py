@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType
 
@@ -191,17 +192,19 @@ def test_ctrl_c_at_any_moment_leaves_no_half_of_a_call(again: int, hurried: bool
     moment, struck = 0, True
     while struck:
         moment += 1
-        calls, seen, hurry = WholeCalls("c", fine), [], threading.Event()
+        calls, seen = WholeCalls("c", fine), []
+        hurry: SimpleQueue[None] = SimpleQueue()  # not an Event, which Ctrl-C may break
 
-        def work(seen: list[str] = seen, hurry: threading.Event = hurry) -> None:
+        def work(seen: list[str] = seen, hurry: SimpleQueue[None] = hurry) -> None:
             seen.append("begun")
-            hurry.wait(0.001)  # most moments are in the waiting for it
+            with suppress(Empty):
+                hurry.get(timeout=0.001)  # most moments are in the waiting for it
             seen.append("ended")
 
         ctrl_c = Interrupts(moment, again)
         ended = False
         with suppress(KeyboardInterrupt), ctrl_c:
-            calls.run(work, hurry.set if hurried else None)
+            calls.run(work, partial(hurry.put, None) if hurried else None)
             ended = True
         struck = ctrl_c.struck
         assert seen in ([], ["begun", "ended"]), (moment, again)
