@@ -104,7 +104,7 @@ class Call(Generic[T]):
 
 
 class WorkThreads:
-    """`count` daemon threads, started with the first work, that take work in the order in which it is given."""
+    """`count` daemon threads, started by the first work at the latest, that take work in the order of its giving."""
 
     def __init__(self, name: str, count: int = 1) -> None:
         self._name, self._count = name, count
@@ -120,11 +120,16 @@ class WorkThreads:
 
     def put(self, call: Call[Any]) -> None:
         """As `give`. The call is in the caller's hands before, whenever Ctrl-C falls."""
+        self.start()
+        self._work.put(call)
+
+    def start(self) -> None:
+        """The threads live when this returns. RuntimeError where the system, or an interpreter that ends, starts none;
+        then none was given any work."""
         if self._unfinished:
             self.close()
         if not self._threads:
             self._start()
-        self._work.put(call)
 
     def finish(self, calls: Sequence[Call[Any]], hurry: Callable[[], None] | None = None) -> None:
         """Has the calls made and returns when they have ended; it does not raise what they raise.

@@ -40,6 +40,12 @@ class WholeCalls:
         self._check()
         if self._closed or threading.get_ident() != threading.main_thread().ident:
             return work()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            # From Python 3.12 on an interpreter that ends starts no thread. Better one that Ctrl-C may break off than
+            # no call, such as the close of a store.
+            return work()
         call = Call(partial(copy_context().run, work))
         try:
             self._thread.finish([call], on_interrupt)

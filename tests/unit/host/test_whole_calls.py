@@ -65,6 +65,20 @@ def test_a_refusal_comes_before_the_call() -> None:
     assert not seen
 
 
+def test_where_no_thread_can_be_started_the_call_is_made_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from Python 3.12 on when the interpreter ends."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    calls = WholeCalls("c", fine)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        assert calls.run(threading.current_thread) is threading.main_thread()
+    assert calls.run(threading.current_thread).name == "c"
+    calls.close()
+
+
 def test_a_call_may_close_them() -> None:
     calls = WholeCalls("c", fine)
     thread = calls.run(lambda: (calls.close(), threading.current_thread())[1])
