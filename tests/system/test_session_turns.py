@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from nearkv.cli import main, session_turn
 from nearkv.errors import UserError
+from nearkv.kvstore import KVStore
 from nearkv.open_sequences import OpenSequences
 from nearkv.session.chat import Session
 from nearkv.session.folder import SessionFolder
@@ -191,6 +193,31 @@ def test_a_first_card_that_is_not_there_is_told_and_nothing_is_begun(
     (tmp_path / "away").rename(tmp_path / "card0")
     with opened() as session:
         assert (session.tokens, session.restored.recomputed) == (tokens, 0)
+
+
+def test_another_card_that_is_not_there_is_told_and_no_k_and_v_go(
+    opened: Callable[..., Session], tmp_path: Path
+) -> None:
+    """As above; once its drive is lost for good, the text names the way to go on."""
+    with opened() as session:
+        session.say("a", max_new_tokens=40)
+        tokens = session.tokens
+    (tmp_path / "card1").rename(tmp_path / "away")
+    (tmp_path / "card1").mkdir()
+    for name in ("trip", "new"):
+        with pytest.raises(UserError, match=r"card1 holds no volume, while .*card0 has sessions .* Is it mounted\?"):
+            opened(name)
+    assert list((tmp_path / "card1").iterdir()) == []
+    (tmp_path / "card1").rmdir()
+    (tmp_path / "away").rename(tmp_path / "card1")
+    with opened() as session:
+        assert (session.tokens, session.restored.recomputed) == (tokens, 0)
+        layout, urls = session._parts.layout, [card.device.url for card in session._parts.store._cards]
+    shutil.rmtree(tmp_path / "card1")
+    KVStore.open(layout, urls).close()
+    with opened() as session:
+        assert session.tokens == tokens
+        assert session.restored.recomputed == len(tokens) - 1
 
 
 @pytest.mark.parametrize("moment", ["making it", "entering it", "adopting it"])

@@ -85,7 +85,7 @@ class Session:
                 raise UserError(f"journal_every = {journal_every!r}; a whole number of tokens, 0 for none, is allowed")
             if threads is not None:
                 check_count("threads", threads)
-            _check_first(folders)
+            _check_all_there(folders)
             if not create and not SessionFolder(folders[0]).exists(name, tenant):
                 SessionFolder(folders[0]).read(name, tenant)  # says what there is
             find_model(model)
@@ -235,14 +235,23 @@ def _folder(url: CardUrl) -> Path:
     return folder
 
 
-def _check_first(folders: Sequence[Path]) -> None:
+def _check_all_there(folders: Sequence[Path]) -> None:
     """The journals lie in the first card's volume: in another one's, or beside volumes of which the first is not there,
-    every session would seem to be missing, and K and V to be of none."""
+    every session would seem to be missing, and K and V to be of none. Without another one, a session's K and V on the
+    rest would be of some KV heads only, and go."""
     identity = read_identity(folders[0])
     if identity is not None and identity.card:
         raise VolumeMismatch(str(folders[0]), "card", wanted=0, found=identity.card)
-    if identity is None and (others := [folder for folder in folders[1:] if read_identity(folder) is not None]):
+    others = [(folder, read_identity(folder) is not None) for folder in folders[1:]]
+    there, missing = ([folder for folder, found in others if found is wanted] for wanted in (True, False))
+    if identity is None and there:
         raise UserError(
-            f"{folders[0]} holds no volume, while {others[0]} is one of a store, whose first volume has the journals "
+            f"{folders[0]} holds no volume, while {there[0]} is one of a store, whose first volume has the journals "
             "of its sessions. Is it mounted? For a new store name other folders"
+        )
+    if identity is not None and missing and SessionFolder(folders[0]).holds_any():
+        raise UserError(
+            f"{missing[0]} holds no volume, while {folders[0]} has sessions whose K and V lie on every card. Is it "
+            "mounted? Where its drive is lost, `nearkv generate` without --session on these cards makes a new volume "
+            "there; K and V are then computed again"
         )

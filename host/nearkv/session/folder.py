@@ -74,6 +74,10 @@ class SessionFolder:
         """Also where the journal is a link to one that is not there now: it must not be begun anew."""
         return os.path.lexists(self.path_of(name, tenant))
 
+    def holds_any(self) -> bool:
+        """Whether there is a session, of any tenant."""
+        return bool(self._files(SUFFIX))
+
     def new_header(self, name: str, model: str, tenant: str = DEFAULT_TENANT) -> Header:
         """Of a session that is to be made; UserError when there is such a session."""
         if self.exists(name, tenant):
