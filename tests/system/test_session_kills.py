@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL of the real program at random moments: the conversation goes on, and ends with the tokens it would have."""
+"""SIGKILL, SIGINT or SIGTERM of the real program at random moments: the conversation goes on, and ends with the tokens
+that it would have had.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import random
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,10 @@ TURNS = [
     ("and then?", 50, ("--temperature", "1.2", "--seed", "5")),
     (WORDS * 2, 40, ("--prefill-chunk", "50")),
 ]
+
+KILL, END = (signal.SIGKILL,), (signal.SIGINT, signal.SIGTERM)
+# Exit codes of a program that has seen the signal and closed what it had open.
+_ENDED = {signal.SIGINT: (130,), signal.SIGTERM: (143,)}
 
 
 class Conversations:
@@ -47,24 +54,27 @@ class Conversations:
         self._wanted = self._state("straight").tokens
         self.run_s = (time.monotonic() - began_s) / len(TURNS)
 
-    def killed(self, kills: int) -> None:
-        """Sessions whose runs are killed, until there were `kills`; the last one ends in peace."""
-        number = 0
+    def killed(self, kills: int, signals: Sequence[signal.Signals]) -> None:
+        """Sessions whose runs get one of the signals, until `kills` were ended by one; the last one ends in peace."""
+        sessions = 0
         while self.kills < kills:
-            name = f"killed {number}"
+            name = f"killed {sessions}"
             while (arguments := self._next(name)) is not None:
                 pid = self._server.start(self._output, arguments)
                 moment = self._chooser.uniform(0, 0.8 * self.run_s)
-                timer = threading.Timer(moment, os.kill, (pid, signal.SIGKILL))
+                number = self._chooser.choice(signals)
+                timer = threading.Timer(moment, os.kill, (pid, number))
                 if self.kills < kills:
                     timer.start()
                 status = self._server.wait()
                 timer.cancel()
-                assert status in (0, -signal.SIGKILL), self._output.read_text()
+                told = self._output.read_text()
+                assert status in (0, -number, *_ENDED.get(number, ())), told
+                assert "Traceback" not in told
                 self.kills += status != 0
-                self._check(name, self._output.read_text() if status else "")
+                self._check(name, told if status == -signal.SIGKILL else "")
             assert self._state(name).tokens == self._wanted
-            number += 1
+            sessions += 1
 
     def _check(self, name: str, shown: str) -> None:
         """Nothing that was shown is missing, and nothing is other than it must be."""
@@ -98,18 +108,28 @@ class Conversations:
         return self._folder / "output"
 
 
-def kill_at_random(tmp_path: Path, kills: int, seed: int) -> None:
+def kill_at_random(tmp_path: Path, kills: int, seed: int, signals: Sequence[signal.Signals] = KILL) -> None:
     model = tiny_folder(tmp_path / "tiny")
     with ForkServer(tmp_path) as server:
         conversations = Conversations(server, model, tmp_path, seed)
         conversations.straight()
-        conversations.killed(kills)
+        conversations.killed(kills, signals)
         assert conversations.kills == kills
 
 
 def test_a_killed_program_goes_on(tmp_path: Path) -> None:
     # About 60 CPU seconds, most of it for loading model and cards again; 200 in soak.
     kill_at_random(tmp_path, 20, seed=1)
+
+
+def test_a_program_that_is_told_to_end_goes_on(tmp_path: Path) -> None:
+    kill_at_random(tmp_path, 6, seed=3, signals=END)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_program_that_is_told_to_end_60_times_goes_on(tmp_path: Path) -> None:
+    kill_at_random(tmp_path, 60, seed=4, signals=END)
 
 
 @pytest.mark.soak
