@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs `nearkv` in a forked process that gets a signal at a chosen moment: before its call number `at` into C code,
-which every system call is. So a moment can be chosen again, as far as its threads take turns.
+which every system call is, or behind it for Ctrl-C. So a moment can be chosen again, as far as its threads take turns.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ def run(arguments: Sequence[str], output: Path, *, at: int = 0, number: int = si
 
 def _count(arguments: Sequence[str], writer: int, at: int, number: int) -> int:
     calls = itertools.count(1)  # next() is one step, whatever thread takes it
+    # Ctrl-C strikes behind a call, as with a real signal: before one it could skip the `__exit__` of a lock.
+    moment = "c_return" if number == signal.SIGINT else "c_call"
 
     def called(frame: FrameType, event: str, _: object) -> None:
-        if event == "c_call" and next(calls) == at:
+        if event == moment and next(calls) == at:
             os.kill(os.getpid(), number)
 
     threading.setprofile(called)  # the store's thread does most of the work
