@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nearkv_driver.errors import StorageError
 
+from nearkv.ownership import Owner
 from nearkv.volume_identity import VolumeIdentity, drop_unfinished, read_identity, sync_folder
 from nearkv.volume_lock import release_lock, take_lock
 
@@ -20,7 +21,7 @@ class LockedFolder:
     def __init__(self, folder: Path, wanted: VolumeIdentity) -> None:
         """VolumeMismatch before any write for a volume of something else; VolumeBusy names another process that has it.
         What a crash left before it was whole is gone afterwards."""
-        self._folder, self._lock = folder, -1
+        self._folder, self._lock, self._owner = folder, -1, Owner("volume")
         self.found = _known(folder, wanted)
         if not folder.parent.is_dir():
             raise StorageError(f"its parent folder {folder.parent} does not exist", path=str(folder))
@@ -32,24 +33,32 @@ class LockedFolder:
         except OSError as error:
             raise StorageError(f"cannot be created: {error.strerror}", path=str(folder)) from error
         self._first = not (folder / "lock").exists()
-        self._lock = take_lock(folder / "lock")
         try:
+            self._lock = take_lock(folder / "lock")
             self.found = _known(folder, wanted)  # another process may have made the volume since, for something else
             drop_unfinished(folder)
         except BaseException:
             self.close(forget=self.found is None)
             raise
 
+    @property
+    def here(self) -> bool:
+        """Whether this process took it. One that was forked since has its parent's lock, and would give that back."""
+        return self._owner.here
+
     def close(self, *, forget: bool = False) -> None:
         """Gives the lock back; may be called again. `forget`: nothing of a volume has come to be, so a folder in which
-        none was is left as it was."""
-        if self._lock < 0:
+        none was is left as it was. Does nothing in a forked process."""
+        if not self.here:
             return
-        if forget and self._first and self.found is None:
-            (self._folder / "lock").unlink(missing_ok=True)  # under the lock, so that nobody else can have it
-        release_lock(self._lock)
-        self._lock = -1
+        if self._lock >= 0:
+            if forget and self._first and self.found is None:
+                with suppress(OSError):
+                    (self._folder / "lock").unlink()  # under the lock, so that nobody else can have it
+            release_lock(self._lock)
+            self._lock = -1
         if forget and self._made:
+            self._made = False
             with suppress(OSError):
                 self._folder.rmdir()
 

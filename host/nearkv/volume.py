@@ -195,8 +195,10 @@ class Volume:
                         raise
 
     def close(self) -> None:
-        """Releases files and lock; may be called again."""
-        self._close(forget=False)
+        """Releases files and lock; may be called again. In a forked process this does nothing: index and lock are its
+        parent's."""
+        if self._locked.here:
+            self._close(forget=False)
 
     def _close(self, *, forget: bool) -> None:
         for file in self._files:

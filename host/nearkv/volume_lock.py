@@ -52,7 +52,7 @@ def take_lock(path: Path) -> int:
 
 
 def release_lock(fd: int) -> None:
-    """The lock is free, also where a process that was forked meanwhile has the file open too."""
+    """The lock is free, also where a process that was forked meanwhile has the file open too. Not for that process."""
     with suppress(OSError):  # a file system that knows no locks any more; closing ends it as well
         fcntl.flock(fd, fcntl.LOCK_UN)
     os.close(fd)

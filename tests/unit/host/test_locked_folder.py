@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,39 @@ def test_a_folder_that_has_a_volume_or_a_lock_file_keeps_it(tmp_path: Path) -> N
     write_identity(folder, WANTED)
     LockedFolder(folder, WANTED).close(forget=True)
     assert sorted(path.name for path in folder.iterdir()) == ["lock", FILE_NAME]
+
+
+def test_a_folder_that_cannot_be_locked_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> int:
+        raise StorageError("cannot be opened: No space left on device", path=str(path))
+
+    monkeypatch.setattr(locked_folder, "take_lock", full)
+    with pytest.raises(StorageError, match="No space left"):
+        LockedFolder(tmp_path / "v", WANTED)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_file_that_cannot_be_removed_keeps_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    taken = LockedFolder(tmp_path, WANTED)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", refuse)
+        taken.close(forget=True)
+    LockedFolder(tmp_path, WANTED).close()
+
+
+def test_a_forked_process_gives_back_no_lock_of_its_parent(tmp_path: Path) -> None:
+    taken = LockedFolder(tmp_path / "v", WANTED)
+    if (child := os.fork()) == 0:
+        taken.close(forget=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    with pytest.raises(VolumeBusy, match=f"in use by process {os.getpid()}"):
+        LockedFolder(tmp_path / "v", WANTED)
+    taken.close()
+    LockedFolder(tmp_path / "v", WANTED).close()
 
 
 def test_what_is_refused_before_the_lock_writes_nothing(tmp_path: Path) -> None:
