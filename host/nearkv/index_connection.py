@@ -86,7 +86,8 @@ class IndexConnection:
             try:
                 yield
             finally:
-                self.db.execute("COMMIT")
+                if self.db.in_transaction:  # SQLite ends it itself after some failures, which are what is told
+                    self.db.execute("COMMIT")
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -96,12 +97,10 @@ class IndexConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is changed inside or nothing of it."""
+        """All that is changed inside or nothing of it. StorageError, and nothing of both, for one inside another."""
         with self.counted():
-            if self.db.in_transaction:  # one that Ctrl-C fell on outside of what follows
-                self.db.execute("ROLLBACK")
-            self.db.execute("BEGIN IMMEDIATE")
             try:
+                self.db.execute("BEGIN IMMEDIATE")
                 yield
                 self.db.execute("COMMIT")
             except BaseException:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from nearkv.index_connection import IndexConnection
+from nearkv.volume_errors import VolumeDamaged
 from nearkv_driver.errors import StorageError
 
 
@@ -83,8 +84,32 @@ def test_a_transaction_is_whole_or_not_at_all(connection: IndexConnection) -> No
     with pytest.raises(KeyboardInterrupt):
         broken_off()
     assert rows(connection) == []
-    connection.db.execute("BEGIN")  # one that Ctrl-C left open
-    connection.db.execute("INSERT INTO t VALUES (2)")
     with connection.transaction():
         connection.db.execute("INSERT INTO t VALUES (3)")
     assert rows(connection) == [3]
+
+
+def test_a_transaction_inside_another_is_refused_and_ends_both(connection: IndexConnection) -> None:
+    def nested() -> None:
+        with connection.transaction():
+            connection.db.execute("INSERT INTO t VALUES (1)")
+            with connection.transaction():
+                connection.db.execute("INSERT INTO t VALUES (2)")
+
+    with pytest.raises(StorageError, match="within a transaction"):
+        nested()
+    assert rows(connection) == []
+    with connection.transaction():
+        connection.db.execute("INSERT INTO t VALUES (3)")
+    assert rows(connection) == [3]
+
+
+def test_a_read_that_ends_its_transaction_is_told_as_what_it_is(connection: IndexConnection) -> None:
+    def broken_off() -> None:
+        with connection.one_moment():
+            connection.db.execute("ROLLBACK")  # as SQLite itself where memory or disk fail
+            raise sqlite3.DatabaseError("database disk image is malformed")
+
+    with pytest.raises(VolumeDamaged, match="not an index: database disk image is malformed"):
+        broken_off()
+    assert rows(connection) == []
