@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from nearkv_driver.errors import StorageError
 
 from nearkv.volume_errors import VolumeDamaged
-from nearkv.volume_identity import VolumeIdentity, write_identity
+from nearkv.volume_identity import VolumeIdentity, read_identity, write_identity
 from nearkv.volume_index import VolumeIndex
 
 _log = logging.getLogger(__name__)
@@ -28,7 +29,8 @@ def open_index(
 ) -> VolumeIndex:
     """`found` is the volume's identity, None for one that is being made, and fits `wanted` but for an older format.
 
-    `check` raises for rows that cannot be used. Then, and wherever an upgrade fails, the volume stays of its format.
+    `check` raises for rows that cannot be used. Then, and wherever an upgrade fails before the identity is written, the
+    volume stays of its format. Where it fails behind that, the next opening goes on; the error says which it is.
     """
     older = found if found is not None and found.format != wanted.format else None
 
@@ -44,9 +46,22 @@ def open_index(
             raise
         kind = VolumeDamaged if isinstance(error, VolumeDamaged) else StorageError
         text = f"the volume is of format {older.format} and cannot be upgraded: {error}"
+        if _is_marked(folder, wanted):
+            text = (
+                f"the volume was of format {older.format}, and its upgrade to format {wanted.format} is not done; what "
+                f"next opens it to write goes on with that: {error}"
+            )
         raise kind(text, path=str(folder), errno_name=error.errno_name) from error
     before = index.upgraded_from or (older.format if older is not None else None)
     if before is not None:
         text = "%s: the volume was of format %d and is of format %d now; older versions of nearkv refuse it"
         _log.warning(text, folder, before, wanted.format)
     return index
+
+
+def _is_marked(folder: Path, wanted: VolumeIdentity) -> bool:
+    """Whether the identity is of the new format by now."""
+    with suppress(StorageError):
+        found = read_identity(folder)
+        return found is not None and found.format == wanted.format
+    return False

@@ -7,6 +7,7 @@ What writes upgrades, says so and goes on; what only reads, or is refused, leave
 from __future__ import annotations
 
 import json
+import resource
 import sqlite3
 import tarfile
 from collections.abc import Callable, Sequence
@@ -231,7 +232,8 @@ def test_an_upgrade_that_fails_at_the_identity(
     before = content(folder / "card1")
     with monkeypatch.context() as patch:
         patch.setattr(volume_upgrade, "write_identity", fail)
-        with pytest.raises(StorageError, match=r"is of format 1 and cannot be upgraded: .*No space left") as raised:
+        kind = "was of format 1, .* not done; .*" if written else "is of format 1 and cannot be upgraded: .*"
+        with pytest.raises(StorageError, match=f"{kind}No space left") as raised:
             opened(folder)
     assert raised.value.errno_name == "ENOSPC"
     assert format_of(folder) == [FORMAT if written else 1, 1]
@@ -242,6 +244,30 @@ def test_an_upgrade_that_fails_at_the_identity(
     with opened(folder) as store:
         check_rows(store)
     assert len(caplog.messages) == 2
+
+
+def test_an_upgrade_whose_commit_fails_says_so_and_goes_on_at_the_next_opening(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the file system has no room for the index's log once the identity is written."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def then_full(place: Path, identity: VolumeIdentity) -> None:
+        write_identity(place, identity)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+
+    monkeypatch.setattr(volume_upgrade, "write_identity", then_full)
+    try:
+        with pytest.raises(StorageError, match=r"card0: the volume was of format 1, .* not done; .*index\.sqlite"):
+            opened(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    monkeypatch.undo()
+    assert format_of(folder) == [FORMAT, 1]
+    with closing(sqlite3.connect(folder / "card0" / "index.sqlite")) as db, db:
+        assert db.execute("PRAGMA user_version").fetchone() == (0,)
+    with opened(folder) as store:
+        check_rows(store)
 
 
 def test_what_format_2_wrote_is_of_tokens_that_nobody_knows(folder: Path) -> None:
