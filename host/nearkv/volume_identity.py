@@ -16,7 +16,7 @@ from nearkv.volume_files import private, read_whole
 
 FORMAT = 3
 # Formats that opening a volume turns into this one.
-OLDER_FORMATS = (1, 2)
+OLDER_FORMATS = tuple(range(1, FORMAT))
 FILE_NAME = "volume.json"
 _NBYTES_MAX = 1 << 20
 

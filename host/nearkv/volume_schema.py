@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a volume's index, and how those of older versions become them. Knows no row's meaning.
 
-Format n of volumes is version n here (docs/volume-format.md, Versions).
+Format n of volumes (`volume_identity`) is version n here (docs/volume-format.md, Versions).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pathlib import Path
 from nearkv_driver.checksum import crc32c
 
 from nearkv.volume_errors import VolumeMismatch, VolumeOutdated
+from nearkv.volume_identity import FORMAT
 
-VERSION = 3
+VERSION = FORMAT
 # `_UPGRADES[n]` leads from version n to n + 1; version 0 is a file without tables.
 _UPGRADES = (
     """
