@@ -64,9 +64,10 @@ def decode(frame: Frame) -> Record:
 
 
 def _header(payload: bytes) -> Header:
+    values = json.loads(payload)
+    if isinstance(values, dict) and values.get("format", FORMAT) != FORMAT:  # first: another one may have other names
+        raise ValueError(f"journal format {values['format']!r}; this version reads {FORMAT}")
     values = _object(payload, Header)
-    if values.get("format") != FORMAT:
-        raise ValueError(f"journal format {values.get('format')!r}; this version reads {FORMAT}")
     if not all(isinstance(value, str) for name, value in values.items() if name != "format"):
         raise ValueError("a header's values are text")
     return Header(**values)

@@ -75,8 +75,9 @@ def test_a_header_with_other_values_is_refused(values: dict[str, object]) -> Non
         decode(Frame(1, 0, 0, json.dumps(values | {"model": 7}).encode(), 0))
 
 
-def test_a_newer_format_is_named() -> None:
-    payload = encode(HEADER)[1].replace(b'"format":1', b'"format":2')
+@pytest.mark.parametrize("more", [b"", b',"more":7'])
+def test_a_newer_format_is_named(more: bytes) -> None:
+    payload = encode(HEADER)[1].replace(b'"format":1', b'"format":2' + more)
     with pytest.raises(JournalInvalid, match=r"format 2; this version reads 1"):
         decode(Frame(1, 0, 0, payload, 0))
 
