@@ -103,7 +103,7 @@ class Journal:
             journal.sync()  # a killed process may have left what is in the file and not on the medium
             journal._marked = scan.frames[-1].kind == MARK
         except BaseException:
-            journal.close()
+            journal._drop()  # without a mark, which would be written into what may still be behind the last record
             raise
         return journal, found
 
@@ -182,16 +182,19 @@ class Journal:
 
     def close(self) -> None:
         """Syncs what is not yet, unless a sync has failed, and marks the end. May be called again."""
-        fd = self._fd
-        if fd < 0:
+        if self._fd < 0:
             return
         try:
             if self._owner.here and not self._failed:
                 self.settle()
                 self._mark()
         finally:
-            self._fd = -1
-            self._calls.close(fd)
+            self._drop()
+
+    def _drop(self) -> None:
+        """Closes the file as it is."""
+        fd, self._fd = self._fd, -1
+        self._calls.close(fd)
 
     def _mark(self) -> None:
         """Everything is durable without it, so a disk that has no room for it is no failure."""

@@ -80,6 +80,21 @@ def test_a_torn_record_is_cut_off_and_counted(tmp_path: Path) -> None:
         assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("call", ["truncate", "fdatasync"])
+def test_a_journal_that_cannot_be_opened_to_go_on_is_as_it_was(tmp_path: Path, call: str) -> None:
+    path = tmp_path / "a.journal"
+    journal = Journal.create(path, HEADER)
+    _turn(journal, 2)
+    whole = path.read_bytes()
+    path.write_bytes(whole + frames.pack(4, 5, 5, b"\0\0\0\0")[:-1])
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match="EIO"):
+        Journal.open(path, syscalls=FaultySyscalls(SystemCalls(), [Fails(call)]))
+    assert path.read_bytes() == (before if call == "truncate" else whole)
+    with Journal.open(path)[0] as again:
+        assert again.records == 5
+
+
 def test_a_closed_journal_tells_damage_of_its_last_record_from_a_torn_one(tmp_path: Path) -> None:
     path = tmp_path / "a.journal"
     with Journal.create(path, HEADER) as journal:
