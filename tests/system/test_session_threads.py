@@ -28,7 +28,7 @@ def test_turns_of_two_threads_come_one_after_the_other(opened: Callable[..., Ses
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            seen = session.tokens  # looking waits for nobody
+            seen = session.tokens  # looking waits for no turn
             assert session.tokens[: len(seen)] == seen
             threads[0].join(timeout=0.01)
             threads[1].join(timeout=0.01)

@@ -247,3 +247,19 @@ def test_ctrl_c_while_the_first_turn_makes_its_sequence(
                 session.say(WORDS, max_new_tokens=5)
         assert calls == [name]
         assert session.go_on().tokens == wanted
+
+
+def test_a_closed_session_says_so_whatever_is_asked_of_it(opened: Callable[..., Session]) -> None:
+    """Also where nothing was said: its first turn would ask the store, which is closed too, for what others have."""
+    with opened() as session:
+        pass
+    calls: list[Callable[[], object]] = [
+        lambda: session.say(WORDS * 2),
+        session.go_on,
+        lambda: session.fork("other"),
+        lambda: session.crop(0),
+    ]
+    for call in calls:
+        with pytest.raises(UserError, match="the session is closed; open it again"):
+            call()
+    assert session.tokens == ()

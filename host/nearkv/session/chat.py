@@ -43,7 +43,7 @@ OnStage = Callable[[str], None]
 
 class Session:
     """Use `open` or `resume`; a context manager. One process at a time has the volumes of a session open, and in it one
-    call at a time changes the session: another thread's waits for it. Reading waits for none."""
+    call at a time changes the session: another thread's waits for it. Reading waits for a record's write at most."""
 
     def __init__(self, resources: ExitStack, parts: SessionParts) -> None:
         """Use `open` or `resume`."""
@@ -223,8 +223,9 @@ class Session:
                 self._resources.close()
 
     def _changing(self) -> AbstractContextManager[bool]:
-        """One call at a time, in the process that opened the session."""
+        """One call at a time, in the process that opened the session. UserError where it is closed."""
         self._owner.check()
+        self._parts.steps.require_open()  # before the store is asked for anything, which is closed by then too
         return self._turns
 
 
