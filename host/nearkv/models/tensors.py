@@ -17,7 +17,8 @@ from nearkv.errors import UserError, one_line
 
 
 def save_tensors(tensors: Mapping[str, NDArray[Any]], path: Path, facts: Mapping[str, str]) -> None:
-    """Writes the file whole or not at all; `facts` are text beside the arrays."""
+    """Writes the file whole or not at all, for its owner alone; it and its name are durable when this returns. `facts`
+    are text beside the arrays."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -26,11 +27,20 @@ def save_tensors(tensors: Mapping[str, NDArray[Any]], path: Path, facts: Mapping
         with tempfile.TemporaryDirectory(prefix=f".{path.name[:40]}.", dir=path.parent) as private:
             part = Path(private) / "part"
             save_file(dict(tensors), part, metadata=dict(facts))
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
+            part.chmod(0o600)  # whatever the library gives it
+            _sync(part, os.O_RDONLY)
             part.rename(path)
+        _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)  # who has it may remove what it was made from
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} cannot be written: {one_line(error)}") from error
+
+
+def _sync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 class TensorFile:
