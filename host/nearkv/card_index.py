@@ -246,8 +246,7 @@ def own_group(card: CardStore, sequence: CardSequence, tokens: int) -> None:
 
 
 def _cut(layout: ModelLayout, sequence: CardSequence, record: SequenceRecord, tokens: int) -> list[SpillRecord]:
-    unit_nbytes = layout.layers * len(sequence.heads) * layout.unit_pages * 8
-    return list(record.cut_spills(tokens, layout.unit_tokens, unit_nbytes))
+    return list(record.cut_spills(tokens, layout.unit_tokens, layout.unit_crcs_nbytes(len(sequence.heads))))
 
 
 def _empty(tail: TailRecord) -> TailRecord:

@@ -133,7 +133,7 @@ def _of_these(cards: Sequence[CardStore], name: str, count: int, tokens: Sequenc
 
 
 def _begin(card: CardStore, layout: ModelLayout, donor: SequenceRecord, name: str, count: int) -> None:
-    unit_nbytes = layout.layers * len(donor.heads) * layout.unit_pages * 8
+    unit_nbytes = layout.unit_crcs_nbytes(len(donor.heads))
     spills = donor.cut_spills(count * layout.extent_tokens, layout.unit_tokens, unit_nbytes)
     record = SequenceRecord(
         0, name, donor.heads, donor.groups[:count], spills, None, donor.tags[:count], donor.keys[:count], time.time_ns()

@@ -98,6 +98,10 @@ class ModelLayout:
         """One extent of every layer for one KV head: what space on cards and volumes is given out in."""
         return self.layers * self.extent_nbytes
 
+    def unit_crcs_nbytes(self, heads: int) -> int:
+        """Checksums of a unit of all layers and so many heads: 8 bytes (K, V) per page."""
+        return self.layers * heads * self.unit_pages * 8
+
     @property
     def kv_bytes_per_token(self) -> int:
         """Stored bytes of one token: K and V of every layer and KV head, padding included."""

@@ -97,10 +97,6 @@ class GroupMap:
         """Of an extent's checksums in the group's array: 8 bytes (K, V) per page."""
         return (layer * self.heads + head) * self.layout.extent_pages * 8
 
-    @property
-    def crc_nbytes(self) -> int:
-        return self.layout.layers * self.heads * self.layout.extent_pages * 8
-
     def readable_tokens(self, nbytes: int) -> int:
         """Tokens (whole units) of which every layer's and head's rows lie in the first `nbytes` bytes of the group."""
         last = self.offset(self.layout.layers - 1, self.heads - 1, value=True)

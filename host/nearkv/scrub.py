@@ -177,7 +177,7 @@ class Scrubber:
         layout, heads = self.layout, len(record.heads)
         shape = (-1, layout.layers, heads, layout.unit_pages, 2)
         blobs = b"".join(spill.crcs for spill in record.spills)
-        if len(blobs) != record.stored // layout.unit_tokens * layout.layers * heads * layout.unit_pages * 8:
+        if len(blobs) != record.stored // layout.unit_tokens * layout.unit_crcs_nbytes(heads):
             raise VolumeDamaged(f"sequence {record.name!r}: checksums do not fit the layout", path=str(self.folder))
         units = np.frombuffer(blobs, "<u4").reshape(shape)
         at_once = max(1, _READ_NBYTES // (heads * layout.extent_nbytes))

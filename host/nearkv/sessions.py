@@ -195,7 +195,7 @@ def _attach(card: CardStore, data: CardSequence, record: SequenceRecord, layout:
     try:
         if record.stored % layout.unit_tokens or (record.tail and record.tail.tokens > layout.unit_tokens):
             raise ValueError("tokens that are not whole units")
-        unit_nbytes = layout.layers * len(record.heads) * layout.unit_pages * 8
+        unit_nbytes = layout.unit_crcs_nbytes(len(record.heads))
         for spilled in record.spills:
             if len(spilled.crcs) != spilled.tokens // layout.unit_tokens * unit_nbytes:
                 raise ValueError(f"{len(spilled.crcs)} bytes of checksums for {spilled.tokens} tokens")

@@ -38,7 +38,9 @@ def test_rows_of_a_group_lie_side_by_side(head_size: int) -> None:
     ]
     assert offsets == [i * shape.row_nbytes for i in range(len(offsets))]
     assert group.nbytes == offsets[-1] + shape.row_nbytes
-    assert group.crc_nbytes == group.crc_offset(2, 1) + shape.extent_pages * 8
+    crcs = [group.crc_offset(layer, head) for layer in range(3) for head in range(2)]
+    assert crcs == [i * shape.extent_pages * 8 for i in range(len(crcs))]
+    assert crcs[-1] + shape.extent_pages * 8 == shape.extent_units * shape.unit_crcs_nbytes(2)
 
 
 def test_a_large_model_does_not_wrap() -> None:
