@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to open sequences beside the rows that calls bring: forks, crops, what becomes durable, their end. The
-calls of a store that do it; brings and reads no row.
+order of the steps; how rows move in them is in `forks` and `sessions`.
 """
 
 from __future__ import annotations

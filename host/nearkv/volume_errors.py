@@ -9,6 +9,7 @@ from nearkv_driver.errors import StorageError
 
 from nearkv.errors import UserError
 
+# A sequence's name, the first of its tokens that is not stored, and the end of these.
 Lost = tuple[str, int, int]
 
 
@@ -68,13 +69,11 @@ class PageMismatch(StorageError):
 
 
 class NotStored(StorageError):
-    """Tokens that are not on the volumes though they should be: `lost` is (name, first token, end) per sequence.
+    """Tokens that are not on the volumes though they should be: `lost` tells which, per sequence.
 
     They are still in memory while the store is open, and `flush` may be called again.
     """
 
-    def __init__(
-        self, message: str, *, path: str, lost: tuple[tuple[str, int, int], ...], errno_name: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, path: str, lost: tuple[Lost, ...], errno_name: str = "") -> None:
         super().__init__(message, path=path, errno_name=errno_name)
         self.lost = lost

@@ -3,8 +3,8 @@
 does. Moves no page.
 
 Identity and index become what they will be together. A program that knows the older format alone must not open a newer
-index, so the identity is written first; and it is written when nothing but a crash or a full disk can keep the index
-from following.
+index, so the identity is written first; and it is written when nothing but a crash or a disk that fails or is full can
+keep the index from following.
 """
 
 from __future__ import annotations
