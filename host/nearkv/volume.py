@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -225,8 +226,14 @@ class Volume:
     def _add_file(self) -> None:
         path = self._path(len(self._files))
         pages = PageFile.open(path, create=True, direct=self.direct, syscalls=self._syscalls)
+        try:
+            sync_folder(self.folder)
+        except BaseException:  # nothing may come to lie in a file that a power cut can take
+            pages.close()
+            with suppress(OSError):
+                path.unlink()
+            raise
         self._files.append(_DataFile(pages, RunAllocator(), 0))
-        sync_folder(self.folder)
 
     def _grow(self, count: int) -> None:
         if not self._files or self._files[-1].runs.slots + count > self._file_slots:

@@ -12,7 +12,7 @@ from nearkv_driver.errors import StorageError
 
 from nearkv.layout import ModelLayout
 from nearkv.volume_errors import VolumeDamaged, VolumeMismatch
-from nearkv.volume_files import private, read_whole
+from nearkv.volume_files import private, read_whole, unusable
 
 FORMAT = 3
 # Formats that opening a volume turns into this one.
@@ -96,9 +96,12 @@ def write_identity(folder: Path, identity: VolumeIdentity) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes names of new files durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Makes names of new files durable; StorageError where that is not known."""
     try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise unusable("the names in it cannot be synced", folder, error.errno or 0) from error

@@ -109,6 +109,25 @@ def test_new_names_are_durable_before_they_are_used(tmp_path: Path, monkeypatch:
     volume.close()
 
 
+def test_a_file_whose_name_is_not_durable_takes_no_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut could take it, with pages that the index names by then."""
+
+    def failing(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(volume_module, "_FILE_NBYTES", 2 * SLOT)
+    volume = opened(tmp_path)
+    volume.take(2)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", failing)
+        for _ in range(2):
+            with pytest.raises(StorageError, match=r"v: the names in it cannot be synced: EIO"):
+                volume.take(2)
+    assert not (tmp_path / "v" / "data-000001.pages").exists()
+    assert volume.take(2) == Place(1, 0)
+    volume.close()
+
+
 def test_files_split_at_their_size_and_runs_stay_whole(tmp_path: Path) -> None:
     slot_nbytes = 400 << 20
     volume = opened(tmp_path, slot_nbytes=slot_nbytes)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from pathlib import Path
 
@@ -243,19 +244,27 @@ def test_a_failed_creation_leaves_no_journal(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "a.journal").exists()
 
     def failing(folder: Path) -> None:
-        raise OSError(errno.EIO, "the folder cannot be synced")
+        raise StorageError("cannot be synced: EIO", path=str(folder), errno_name="EIO")
+
+    def refused(path: Path, target: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     with monkeypatch.context() as patched:
         patched.setattr(journal_module, "sync_folder", failing)
-        with pytest.raises(StorageError, match="cannot be created: EIO"):
+        with pytest.raises(StorageError, match="cannot be synced: EIO"):
             Journal.create(tmp_path / "a.journal", HEADER)
     assert not list(tmp_path.iterdir())
     # A drive that fails from the folder's sync on: the mark at the end cannot be written either.
     calls = FaultySyscalls(SystemCalls(), [Fails("pwritev", first=2, last=None)])
     with monkeypatch.context() as patched:
         patched.setattr(journal_module, "sync_folder", failing)
-        with pytest.raises(StorageError, match="cannot be created: EIO"):
+        with pytest.raises(StorageError, match="cannot be synced: EIO"):
             Journal.create(tmp_path / "a.journal", HEADER, syscalls=calls)
+    assert not list(tmp_path.iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", refused)
+        with pytest.raises(StorageError, match="cannot be created: EIO"):
+            Journal.create(tmp_path / "a.journal", HEADER)
     assert not list(tmp_path.iterdir())
     with Journal.create(tmp_path / "a.journal", HEADER), pytest.raises(FileExistsError):
         Journal.create(tmp_path / "a.journal", HEADER)
