@@ -37,6 +37,8 @@ class LockedFolder:
             self._lock = take_lock(folder / "lock")
             self.found = _known(folder, wanted)  # another process may have made the volume since, for something else
             drop_unfinished(folder)
+            if self.found is not None:
+                sync_folder(folder)  # a process may have been killed between a new name and its sync
         except BaseException:
             self.close(forget=self.found is None)
             raise

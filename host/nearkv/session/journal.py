@@ -101,6 +101,7 @@ class Journal:
             if scan.rest_nbytes:
                 journal._call("truncate", lambda: journal._calls.truncate(journal._fd, scan.end))
             journal.sync()  # a killed process may have left what is in the file and not on the medium
+            sync_folder(path.parent)  # or the file under its name
             journal._marked = scan.frames[-1].kind == MARK
         except BaseException:
             journal._drop()  # without a mark, which would be written into what may still be behind the last record

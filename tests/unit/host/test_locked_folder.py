@@ -103,6 +103,22 @@ def test_what_is_refused_before_the_lock_writes_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
+def test_names_that_a_killed_process_left_are_durable_before_they_are_built_upon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an upgraded identity: were it the older one again after a power cut, an older program would open the index."""
+    write_identity(tmp_path, WANTED)
+    seen, fsync = [], os.fsync
+
+    def noted(fd: int) -> None:
+        seen.append(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    LockedFolder(tmp_path, WANTED).close()
+    assert seen == [str(tmp_path)]
+
+
 def test_what_a_crash_left_unfinished_is_removed_or_named(tmp_path: Path) -> None:
     folder = tmp_path / "v"
     folder.mkdir()

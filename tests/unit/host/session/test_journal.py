@@ -146,6 +146,21 @@ def test_what_a_killed_process_left_is_durable_before_it_is_built_upon(tmp_path:
     journal.close()
 
 
+def test_a_name_that_a_killed_process_left_is_durable_before_it_is_built_upon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, fsync, seen = tmp_path / "a.journal", os.fsync, []
+
+    def noted(fd: int) -> None:
+        seen.append(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    Journal.create(path, HEADER).close()
+    monkeypatch.setattr(os, "fsync", noted)
+    Journal.open(path)[0].close()
+    assert seen == [str(tmp_path)]
+
+
 def test_damage_is_named_and_changes_nothing_unless_accepted(tmp_path: Path) -> None:
     path = tmp_path / "a.journal"
     with Journal.create(path, HEADER) as journal:
