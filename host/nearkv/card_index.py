@@ -206,7 +206,7 @@ def enter_sharing(card: CardStore, record: SequenceRecord, shared: int) -> int:
             held.append(place)
         return card.volume.index.insert(record)
     except BaseException:
-        # Ctrl-C may fall behind the transaction. Where the index cannot tell, the space stays taken until it can.
+        # It may be broken off behind the transaction. Where the index cannot tell, the space stays taken until it can.
         made = card.volume.index.find(record.name)
         if made is not None:
             card.volume.index.delete(made.id)

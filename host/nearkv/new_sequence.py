@@ -46,7 +46,7 @@ def _index(state: SequenceState, name: str) -> None:
         for part in state.parts:
             part.data.record = part.card.volume.index.create(name, part.data.heads, time.time_ns())
     except BaseException:
-        # Ctrl-C may fall behind a transaction, before its number is known here.
+        # By name: a call may be broken off behind a transaction, before its number is known here.
         for part in state.parts:
             copies.remove(part.card.volume, name)
         raise

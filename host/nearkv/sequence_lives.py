@@ -68,6 +68,6 @@ class SequenceLives:
 
     def _release(self, state: SequenceState) -> None:
         self._spiller.abandon(state)
-        self._sequences.remove(state.id)  # before, not behind: after Ctrl-C nobody may use what is half given back
+        self._sequences.remove(state.id)  # before, not behind: nobody may use what is half given back
         self._forget()
         sessions.release(state, self._layout)

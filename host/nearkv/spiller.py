@@ -226,7 +226,7 @@ class Spiller:
                 task.wait()
             except Exception as error:
                 errors.append(error)
-        if flight.left and not errors:  # by Ctrl-C, while the work was handed out
+        if flight.left and not errors:  # the call was broken off while the work was handed out
             errors.append(DriverError("a spill was interrupted before it reached every card"))
         return errors
 
