@@ -39,6 +39,24 @@ def test_turns_of_two_threads_come_one_after_the_other(opened: Callable[..., Ses
         assert session.tokens == tokens
 
 
+def test_who_hears_a_token_may_fork_the_session(opened: Callable[..., Session]) -> None:
+    """The second one has the turn under way too, and ends it alike."""
+    heard: list[str] = []
+
+    def fork(index: int, text: str) -> None:
+        heard.append(text)
+        if len(heard) == 3:
+            session.fork("copy")
+
+    with opened() as session:
+        wanted = session.say(WORDS, max_new_tokens=30, on_text=fork).tokens
+        tokens = session.tokens
+    with opened("copy", create=False) as copy:
+        assert copy.unfinished
+        assert copy.go_on().tokens == wanted
+        assert copy.tokens == tokens
+
+
 def test_a_forked_process_leaves_its_parents_session_alone(opened: Callable[..., Session], tmp_path: Path) -> None:
     """Whatever it calls is refused by name, and its end writes no mark where the parent goes on."""
     with opened(name="other") as session:
