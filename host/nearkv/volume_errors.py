@@ -24,6 +24,13 @@ class VolumeMismatch(UserError):
         self.path, self.what, self.wanted, self.found = path, what, wanted, found
 
 
+class VolumeNewer(VolumeMismatch):
+    """A later version wrote the volume."""
+
+    def __init__(self, path: str, what: str, *, wanted: object, found: object) -> None:
+        super().__init__(path, what, wanted=wanted, found=found, advice="a later version of nearkv made and reads it")
+
+
 class VolumeOutdated(VolumeMismatch):
     """An older version wrote the volume; it is read once it is upgraded, as everything that opens it to write does."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from nearkv_driver.errors import StorageError
 
 from nearkv.layout import ModelLayout
-from nearkv.volume_errors import VolumeDamaged, VolumeMismatch
+from nearkv.volume_errors import VolumeDamaged, VolumeMismatch, VolumeNewer
 from nearkv.volume_files import private, read_whole, unusable
 
 FORMAT = 3
@@ -56,7 +56,8 @@ class VolumeIdentity:
 
 
 def read_identity(folder: Path) -> VolumeIdentity | None:
-    """None where there is no volume yet. VolumeDamaged for a file that is no identity."""
+    """None where there is no volume yet. VolumeNewer for one of a later format, VolumeDamaged for a file that is no
+    identity."""
     path = folder / FILE_NAME
     try:
         data = read_whole(path, _NBYTES_MAX)
@@ -65,7 +66,9 @@ def read_identity(folder: Path) -> VolumeIdentity | None:
     try:
         values = json.loads(data)
         if isinstance(values, dict) and values.get("format") not in (FORMAT, *OLDER_FORMATS):
-            raise VolumeMismatch(str(folder), "format", wanted=FORMAT, found=repr(values.get("format")))
+            there = values.get("format")
+            kind = VolumeNewer if type(there) is int and there > FORMAT else VolumeMismatch
+            raise kind(str(folder), "format", wanted=FORMAT, found=repr(there))
         return VolumeIdentity(**values)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
         raise VolumeDamaged(f"is not the identity of a volume: {error}", path=str(path)) from error

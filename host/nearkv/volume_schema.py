@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nearkv_driver.checksum import crc32c
 
-from nearkv.volume_errors import VolumeMismatch, VolumeOutdated
+from nearkv.volume_errors import VolumeMismatch, VolumeNewer, VolumeOutdated
 from nearkv.volume_identity import FORMAT
 
 VERSION = FORMAT
@@ -65,22 +65,21 @@ def prepare(db: sqlite3.Connection) -> None:
 
 
 def check_version(db: sqlite3.Connection, path: Path) -> None:
-    """VolumeOutdated for an index of an older version, VolumeMismatch for any other that is not this one."""
+    """VolumeOutdated for an index of an older version, VolumeNewer of a later one, VolumeMismatch for what is none."""
     (found,) = db.execute("PRAGMA user_version").fetchone()
-    if found != VERSION:
-        kind = VolumeOutdated if 0 <= found < VERSION else VolumeMismatch
-        raise kind(str(path.parent), "index version", wanted=VERSION, found=found)
+    if 0 <= found < VERSION:
+        raise VolumeOutdated(str(path.parent), "index version", wanted=VERSION, found=found)
+    _refuse_others(path, found)
 
 
 def upgrade(db: sqlite3.Connection, path: Path, before_commit: Callable[[], None]) -> int | None:
     """Brings the index to VERSION; the version that it had, None for a new one and where nothing was to do.
 
     Whole or not at all: `before_commit` is called when the rows are as they will be, and what it raises leaves the
-    index as it was. VolumeMismatch for a version that is none of these.
+    index as it was. VolumeNewer for a later version, VolumeMismatch for what is none.
     """
     (found,) = db.execute("PRAGMA user_version").fetchone()
-    if not 0 <= found <= VERSION:
-        raise VolumeMismatch(str(path.parent), "index version", wanted=VERSION, found=found)
+    _refuse_others(path, found)
     if found == 0 and db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'extent_groups'").fetchone():
         found = 1  # the first version did not number itself
     steps = "".join(_UPGRADES[found:])
@@ -96,3 +95,9 @@ def upgrade(db: sqlite3.Connection, path: Path, before_commit: Callable[[], None
             db.execute("ROLLBACK")
         raise
     return found or None
+
+
+def _refuse_others(path: Path, found: int) -> None:
+    if not 0 <= found <= VERSION:
+        kind = VolumeNewer if found > VERSION else VolumeMismatch
+        raise kind(str(path.parent), "index version", wanted=VERSION, found=found)

@@ -329,5 +329,6 @@ def test_another_index_is_refused_with_both_versions(folder: Path, version: int)
         pass
     with closing(sqlite3.connect(folder / "card1" / "index.sqlite")) as db, db:
         db.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(VolumeMismatch, match=f"index version = {version}, this store has {VERSION}"):
+    advice = "a later version of nearkv made" if version > 0 else "use another folder"
+    with pytest.raises(VolumeMismatch, match=f"index version = {version}, this store has {VERSION}; {advice}"):
         opened(folder)

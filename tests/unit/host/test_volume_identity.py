@@ -61,7 +61,7 @@ def test_the_store_counts_only_where_it_is_known(tmp_path: Path) -> None:
 
 def test_a_later_format_is_refused_before_its_fields_are_read(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text(json.dumps({"format": FORMAT + 1, "shape": "unknown"}))
-    with pytest.raises(VolumeMismatch, match=f"format = {FORMAT + 1}, this store has {FORMAT}"):
+    with pytest.raises(VolumeMismatch, match=f"format = {FORMAT + 1}, this store has {FORMAT}; a later version"):
         read_identity(tmp_path)
 
 
