@@ -69,9 +69,25 @@ def read_identity(folder: Path) -> VolumeIdentity | None:
             there = values.get("format")
             kind = VolumeNewer if type(there) is int and there > FORMAT else VolumeMismatch
             raise kind(str(folder), "format", wanted=FORMAT, found=repr(there))
-        return VolumeIdentity(**values)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
+        return _sound(VolumeIdentity(**values))
+    except VolumeMismatch:
+        raise
+    except (ValueError, RecursionError, TypeError) as error:
         raise VolumeDamaged(f"is not the identity of a volume: {error}", path=str(path)) from error
+
+
+def _sound(identity: VolumeIdentity) -> VolumeIdentity:
+    """TypeError or ValueError for values that no volume has."""
+    for field in fields(identity):
+        value = getattr(identity, field.name)
+        if type(value).__name__ != field.type:
+            raise TypeError(f"{field.name} = {value!r} is not of type {field.type}")
+    if not 0 <= identity.card < identity.cards:
+        raise ValueError(f"card = {identity.card} of {identity.cards} cards")
+    if identity.kv_heads < 1:
+        raise ValueError(f"kv_heads = {identity.kv_heads}")
+    _ = identity.layout
+    return identity
 
 
 def drop_unfinished(folder: Path) -> None:

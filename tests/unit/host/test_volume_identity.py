@@ -65,6 +65,31 @@ def test_a_later_format_is_refused_before_its_fields_are_read(tmp_path: Path) ->
         read_identity(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model", 5),
+        ("layers", "x"),
+        ("layers", True),
+        ("kv_heads", 0),
+        ("head_size", 1e9),
+        ("dtype", "int8"),
+        ("card", 4),
+        ("card", []),
+        ("cards", None),
+        ("store", 7),
+        ("format", 1.0),
+    ],
+)
+def test_values_that_no_volume_has_are_damage_of_the_file(tmp_path: Path, name: str, value: object) -> None:
+    write_identity(tmp_path, IDENTITY)
+    assert read_identity(tmp_path) == IDENTITY
+    path = tmp_path / FILE_NAME
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    with pytest.raises(VolumeDamaged, match=rf"volume\.json: is not the identity of a volume: .*{name} = "):
+        read_identity(tmp_path)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 1, "colour": 3}', "\xff{", "[" * 100000])
 def test_what_is_no_identity_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE_NAME).write_bytes(text.encode("latin-1"))
