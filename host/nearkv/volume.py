@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -202,13 +202,17 @@ class Volume:
             self._close(forget=False)
 
     def _close(self, *, forget: bool) -> None:
-        for file in self._files:
-            file.pages.close()
+        with ExitStack() as closing:  # the lock goes last, and whatever fails before
+            closing.callback(self._locked.close, forget=forget)
+            closing.callback(self._close_index)
+            for file in self._files:
+                closing.callback(file.pages.close)
+
+    def _close_index(self) -> None:
         if self._index:
             self._index.close()
             self._index_write_nbytes = self._index.write_nbytes
             self._index = None
-        self._locked.close(forget=forget)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"data-{number:06d}.pages"

@@ -15,7 +15,7 @@ from nearkv.volume_errors import VolumeDamaged
 from nearkv.volume_identity import VolumeIdentity
 from nearkv.volume_records import Place
 from nearkv_driver.errors import StorageError
-from nearkv_driver.pagestore import aligned_buffer
+from nearkv_driver.pagestore import PageFile, aligned_buffer
 from nearkv_driver.syscalls import SystemCalls
 from nearkv_emulation.storage_faults import Fails, FaultySyscalls
 
@@ -125,6 +125,24 @@ def test_a_file_whose_name_is_not_durable_takes_no_pages(tmp_path: Path, monkeyp
                 volume.take(2)
     assert not (tmp_path / "v" / "data-000001.pages").exists()
     assert volume.take(2) == Place(1, 0)
+    volume.close()
+
+
+def test_a_file_that_cannot_be_closed_keeps_neither_index_nor_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(file: PageFile) -> None:
+        raise StorageError("close failed: EIO", path=file.path)
+
+    volume = opened(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(PageFile, "close", failing)
+        with pytest.raises(StorageError, match="close failed"):
+            volume.close()
+    assert volume.index_write_nbytes is not None
+    with pytest.raises(StorageError, match="the volume is closed"):
+        _ = volume.index
+    opened(tmp_path).close()
     volume.close()
 
 
