@@ -140,5 +140,5 @@ def test_many_stores_leave_no_threads_and_no_files(tmp_path: Path) -> None:
     files = left()
     for number in range(2, 12):
         used(number)
-    assert left() == files
+    assert left() <= files  # what tests before left may go meanwhile
     assert set(threading.enumerate()) <= before

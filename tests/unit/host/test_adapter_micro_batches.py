@@ -145,7 +145,7 @@ class InterruptedStore(FakeStore):
         while self.presses < self.wanted:
             self.presses += 1
             signal.pthread_kill(ident, signal.SIGINT)
-            threading.Event().wait(0.1)  # the main thread sees each by itself
+            threading.Event().wait(0.4)  # the main thread sees each by itself, also on a busy machine
         out = super().attend(*args, **kwargs)
         self.inside -= 1
         return out
