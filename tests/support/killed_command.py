@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs `nearkv` in a forked process that gets a signal at a chosen moment: before its call number `at` into C code,
-which every system call is, or behind it for Ctrl-C. So a moment can be chosen again, as far as its threads take turns.
+which every system call is, or behind it for signals that have a handler. So a moment can be chosen again, as far as
+its threads take turns.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import os
 import signal
@@ -18,7 +20,7 @@ from nearkv.cli import main
 
 
 def run(arguments: Sequence[str], output: Path, *, at: int = 0, number: int = signal.SIGKILL) -> tuple[int, int]:
-    """(exit code, negative for a signal; calls that were made, 0 where it was killed). `at` 0: no signal."""
+    """(exit code, negative for a signal; moments that `number` may strike at, 0 where it was killed). `at` 0: none."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -31,6 +33,7 @@ def run(arguments: Sequence[str], output: Path, *, at: int = 0, number: int = si
                 os.dup2(source, target)
             sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            faulthandler.dump_traceback_later(200, exit=True, file=fd)  # what stands still is told, and fails
             code = _count(arguments, writer, at, number)
             sys.stdout.flush()
             sys.stderr.flush()
@@ -45,14 +48,17 @@ def run(arguments: Sequence[str], output: Path, *, at: int = 0, number: int = si
 
 def _count(arguments: Sequence[str], writer: int, at: int, number: int) -> int:
     calls = itertools.count(1)  # next() is one step, whatever thread takes it
-    # Ctrl-C strikes behind a call, as with a real signal: before one it could skip the `__exit__` of a lock.
-    moment = "c_return" if number == signal.SIGINT else "c_call"
+    # What a handler raises strikes the main thread behind a call, as with a real signal. Before one, or while this very
+    # function runs because of one, it would skip the call, which may be the `__exit__` of a lock.
+    handled = number != signal.SIGKILL
+    moment = "c_return" if handled else "c_call"
 
     def called(frame: FrameType, event: str, _: object) -> None:
         if event == moment and next(calls) == at:
             os.kill(os.getpid(), number)
 
-    threading.setprofile(called)  # the store's thread does most of the work
+    if not handled:
+        threading.setprofile(called)  # the store's thread does most of the work
     sys.setprofile(called)
     try:
         return main(arguments)

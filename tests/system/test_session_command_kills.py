@@ -149,9 +149,12 @@ def kill_at_random(folder: Path, each: int, seed: int) -> int:
         code, calls = bench.run(command)
         assert (code, calls > 100) == (command.code, True), (name, bench._output.read_text())
         bench.check(command, code)
+        bench.copy(command)
+        _, handled = bench.run(command, 0, signal.SIGINT)
         for turn in range(each):
             number = signal.SIGKILL if turn % 2 == 0 else chooser.choice([signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-            at = chooser.randrange(calls // 8, calls)
+            moments = calls if number == signal.SIGKILL else handled
+            at = chooser.randrange(moments // 8, moments)
             bench.copy(command)
             code, _ = bench.run(command, at, number)
             ended = {command.code, -number, 128 + number}
@@ -159,7 +162,7 @@ def kill_at_random(folder: Path, each: int, seed: int) -> int:
                 assert code in ended, bench._output.read_text()
                 bench.check(command, code)
             except BaseException as error:
-                error.add_note(f"{name}: signal {number} before call {at} of {calls}, exit code {code}")
+                error.add_note(f"{name}: signal {number} at moment {at} of {moments}, exit code {code}")
                 raise
             cut += code != command.code
     return cut
