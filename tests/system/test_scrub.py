@@ -109,7 +109,10 @@ def test_what_is_no_volume_or_of_another_version(folder: Path, tmp_path: Path) -
         Scrubber(tmp_path)
     with Scrubber(folder / "card0") as scrubber, pytest.raises(KeyError, match="'c'"):
         scrubber.scrub("c")
-    for version, advice in ((1, "nearkv generate with its cards upgrades it"), (VERSION + 1, "use another folder")):
+    for version, advice in (
+        (1, "nearkv generate with its cards upgrades it"),
+        (VERSION + 1, "a later version of nearkv"),
+    ):
         with sqlite3.connect(folder / "card0" / "index.sqlite") as db:
             db.execute(f"PRAGMA user_version = {version}")
         with pytest.raises(VolumeMismatch, match=f"index version = {version}, this store has {VERSION}; .*{advice}"):

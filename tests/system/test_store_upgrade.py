@@ -33,7 +33,8 @@ OLD = Path(__file__).parents[1] / "vectors" / "volume-v1.tar.xz"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     with tarfile.open(OLD) as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 has it, Debian 12's has not
+        archive.extractall(tmp_path)
     return tmp_path
 
 
