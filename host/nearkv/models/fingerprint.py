@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from nearkv.models import fingerprint_digits
+
 # Enough that training, merging an adapter, or quantizing again shows in every tensor that it changed.
 _SAMPLES = 1024
 
@@ -34,14 +36,14 @@ _FIELDS = (
 
 
 def model_fingerprint(model: Any) -> str:
-    """48 hexadecimal digits: those of the weights, then 16 of what else K and V depend on."""
+    """Hexadecimal digits: those of the weights, then those of what else K and V depend on (`fingerprint_digits`)."""
     return weights_fingerprint(model) + _config_fingerprint(model)
 
 
 def weights_fingerprint(model: Any) -> str:
-    """32 hexadecimal digits: of names, shapes and evenly spaced values of all parameters, whatever device and type they
+    """Hexadecimal digits of names, shapes and evenly spaced values of all parameters, whatever device and type they
     are held in as long as the type holds them exactly. A change of few single values may go unseen."""
-    digest = blake2b(digest_size=16)
+    digest = blake2b(digest_size=fingerprint_digits.WEIGHTS // 2)
     for name, weight in sorted(model.named_parameters()):
         digest.update(f"{name} {tuple(weight.shape)}\n".encode())
         values = weight.detach().reshape(-1)
@@ -55,7 +57,8 @@ def _config_fingerprint(model: Any) -> str:
     config = model.config.get_text_config(decoder=True)
     fields = {name: getattr(config, name, None) for name in _FIELDS}
     known = {name: _plain(value) for name, value in fields.items() if value is not None}
-    return blake2b(json.dumps([known, sorted(set(_rotations(model)))]).encode(), digest_size=8).hexdigest()
+    text = json.dumps([known, sorted(set(_rotations(model)))])
+    return blake2b(text.encode(), digest_size=fingerprint_digits.SETTINGS // 2).hexdigest()
 
 
 def _plain(value: Any) -> Any:

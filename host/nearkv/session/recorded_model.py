@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-_WEIGHTS_DIGITS, _DIGITS = 32, 48
+from nearkv.models.fingerprint_digits import SETTINGS, WEIGHTS
+
 _MARK = "+"
 
 
@@ -12,10 +13,10 @@ def difference(recorded: str, here: str) -> str:
     first sessions record nothing, later ones the weights alone."""
     if not recorded:
         return ""
-    if recorded[:_WEIGHTS_DIGITS] != here[:_WEIGHTS_DIGITS]:
+    if recorded[:WEIGHTS] != here[:WEIGHTS]:
         return "weights"
-    settings = _known(recorded)[_WEIGHTS_DIGITS:]
-    if settings and settings != here[_WEIGHTS_DIGITS:]:
+    settings = _known(recorded)[WEIGHTS:]
+    if settings and settings != here[WEIGHTS:]:
         return "settings (of positions, norms, windows or activations)"
     return ""
 
@@ -28,4 +29,4 @@ def foreign(recorded: str, mark: str) -> str:
 
 
 def _known(recorded: str) -> str:
-    return recorded[:_DIGITS].partition(_MARK)[0]
+    return recorded[: WEIGHTS + SETTINGS].partition(_MARK)[0]
